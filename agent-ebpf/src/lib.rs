@@ -1,0 +1,2 @@
+//! Being built.
+#![no_std]

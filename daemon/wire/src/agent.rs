@@ -1,0 +1,109 @@
+//! front ↔ gate: one typed call at a time from one session.
+//!
+//! The channel is the session's identity: no message names a session.
+
+use gate::{digest::Digest, id::ToolName};
+use serde::{Deserialize, Serialize};
+
+use crate::Message;
+
+/// The descriptor of this channel in a front; its listener is the next one.
+pub const CHANNEL_FD: i32 = 3;
+
+/// The descriptor of the session's listener in a front.
+pub const LISTENER_FD: i32 = 4;
+
+/// The most bytes of one call's arguments in RFC 8785 form.
+pub const ARGUMENTS_CAP: usize = 256 << 10;
+
+/// The most bytes of one result that reach an agent.
+pub const RESULT_CAP: usize = 1 << 20;
+
+/// front → gate.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub enum Request {
+    /// A call, as the agent wrote it: the name is not yet known to be one.
+    Call {
+        /// Numbered by the front; the answer carries it.
+        number: u64,
+        /// The tool's name, as sent.
+        tool: String,
+        /// The arguments, in RFC 8785 form.
+        arguments: Vec<u8>,
+    },
+    /// Which tools are there?
+    Tools {
+        /// Numbered by the front.
+        number: u64,
+    },
+}
+
+impl Message for Request {
+    const CAP: usize = ARGUMENTS_CAP + (8 << 10);
+    const KIND: u8 = 30;
+}
+
+/// gate → front.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub enum Answer {
+    /// The call was allowed and performed. The result is recorded already.
+    Done {
+        /// Of which call.
+        number: u64,
+        /// The call's digest.
+        call: Digest,
+        /// What the effect answered, scrubbed of the credential.
+        result: Vec<u8>,
+        /// Whether `result` is JSON that parses.
+        json: bool,
+    },
+    /// The call was allowed, and the effect did not happen or may not have.
+    Failed {
+        /// Of which call.
+        number: u64,
+        /// Why, and what the agent may do.
+        why: String,
+        /// The effect may have happened: do not repeat it blindly.
+        in_doubt: bool,
+    },
+    /// The call was refused; nothing was performed.
+    Refused {
+        /// Of which call.
+        number: u64,
+        /// The rule, by its stable name.
+        rule: String,
+        /// Which argument, if one.
+        argument: Option<String>,
+        /// Why, and what the agent may do.
+        why: String,
+    },
+    /// The tools of this session, in the order of their names.
+    Tools {
+        /// Of which request.
+        number: u64,
+        /// Each tool with only the arguments that the agent may author.
+        tools: Vec<ToolView>,
+    },
+}
+
+/// A tool as the agent sees it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct ToolView {
+    /// Its name.
+    pub name: ToolName,
+    /// What it does, in the operator's words.
+    pub description: String,
+    /// The JSON Schema of its arguments (an object), in RFC 8785 form.
+    pub input_schema: Vec<u8>,
+    /// Hints of MCP, from the policy.
+    pub read_only: bool,
+    /// It may destroy something.
+    pub destructive: bool,
+    /// It may be repeated without another effect.
+    pub idempotent: bool,
+}
+
+impl Message for Answer {
+    const CAP: usize = RESULT_CAP + (64 << 10);
+    const KIND: u8 = 31;
+}

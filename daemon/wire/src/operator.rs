@@ -1,0 +1,111 @@
+//! CLI ↔ control: what operators, reviewers and host applications ask for.
+//!
+//! The caller is who the kernel says (SO_PEERCRED, unix(7)); no message names him.
+
+use std::collections::BTreeMap;
+
+use gate::id::{OwnedName, PolicyName, SessionId, ValueName};
+use serde::{Deserialize, Serialize};
+
+use crate::{Message, launch::WindowSize, layer, supervise::End};
+
+/// Where control listens.
+pub const SOCKET: &str = "/run/custody/control.sock";
+
+/// CLI → control.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub enum Request {
+    /// Which sessions are there?
+    List,
+    /// Run a command confined. Beside it: the command memfd, then the workspace if `workspace`.
+    Run(Run),
+    /// Send a signal to the session that this connection runs.
+    Signal {
+        /// signal(7).
+        signal: i32,
+    },
+    /// Is the service whole?
+    Status,
+    /// End a session.
+    Stop {
+        /// Which.
+        session: SessionId,
+    },
+}
+
+/// Run a command confined.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Run {
+    /// The policy; the configuration's only one if none is named.
+    pub policy: Option<PolicyName>,
+    /// Whether the workspace's descriptor is beside this.
+    pub workspace: bool,
+    /// Trusted values; the configuration says who may set which.
+    pub values: BTreeMap<ValueName, String>,
+    /// Owned sets.
+    pub owned: BTreeMap<OwnedName, Vec<String>>,
+    /// What the person asked for.
+    pub task: Option<String>,
+    /// A private pty of this size, or pipes.
+    pub tty: Option<WindowSize>,
+}
+
+impl Message for Request {
+    const CAP: usize = 1 << 20;
+    const KIND: u8 = 60;
+}
+
+/// control → CLI.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub enum Answer {
+    /// Done.
+    Done,
+    /// The session's command ended.
+    Ended {
+        /// How.
+        end: End,
+    },
+    /// Not done.
+    Refused {
+        /// Why, and what to do now.
+        why: String,
+    },
+    /// The sessions that the caller may see.
+    Sessions(Vec<SessionView>),
+    /// The session runs. Beside it: the pty's master, or stdin, stdout and stderr.
+    Started {
+        /// Which.
+        session: SessionId,
+        /// What each layer said.
+        layers: Vec<layer::Report>,
+    },
+    /// The service.
+    Status {
+        /// Its version.
+        version: String,
+        /// The policies that the caller may use.
+        policies: Vec<PolicyName>,
+    },
+}
+
+/// A session in a list.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct SessionView {
+    /// Which.
+    pub session: SessionId,
+    /// Its policy.
+    pub policy: PolicyName,
+    /// Its uid.
+    pub uid: u32,
+    /// Who started it.
+    pub caller_uid: u32,
+    /// For how long, in seconds.
+    pub seconds: u64,
+    /// The workspace's path.
+    pub workspace: Option<String>,
+}
+
+impl Message for Answer {
+    const CAP: usize = 1 << 20;
+    const KIND: u8 = 61;
+}

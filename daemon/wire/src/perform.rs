@@ -1,0 +1,139 @@
+//! vault ↔ effect: one credential, then rendered effects. And the resolver role.
+
+use std::net::{IpAddr, SocketAddr};
+
+use gate::id::{CredentialLabel, SessionId};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Message,
+    agent::{ARGUMENTS_CAP, RESULT_CAP},
+};
+
+/// The descriptor of this channel in an effect worker and in the resolver.
+pub const CHANNEL_FD: i32 = 3;
+
+/// vault → effect.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub enum Request {
+    /// The first message. Beside it: a descriptor from which the credential is read, once.
+    Hello {
+        /// For which session.
+        session: SessionId,
+        /// Which credential.
+        label: CredentialLabel,
+        /// How the connector puts it in.
+        placement: Placement,
+    },
+    /// Perform one HTTP request (RFC 9110). Redirects are not followed.
+    Http {
+        /// Numbered by the vault.
+        number: u64,
+        /// The request, without the credential.
+        request: Http,
+    },
+}
+
+/// How an HTTP credential is put in.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+pub enum Placement {
+    /// In a header field: its name, and what stands before the secret (`Bearer `).
+    Header {
+        /// The field's name, lower case.
+        name: String,
+        /// What stands before the secret.
+        prefix: String,
+    },
+}
+
+/// A request, rendered by the vault from the permitted call, checked against the floor.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+pub struct Http {
+    /// The method.
+    pub method: String,
+    /// Whether TLS is spoken.
+    pub tls: bool,
+    /// The host, as in the URL: for the `Host` field and the certificate.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+    /// The addresses that were resolved and checked; no other is connected to.
+    pub addresses: Vec<SocketAddr>,
+    /// Path and query, percent-encoded (RFC 3986).
+    pub target: String,
+    /// Header fields: name in lower case, value.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+    /// Until the whole answer is here, in milliseconds.
+    pub timeout_ms: u32,
+    /// The most bytes of the answer's body.
+    pub answer_cap: u32,
+}
+
+impl Message for Request {
+    const CAP: usize = ARGUMENTS_CAP * 2 + (64 << 10);
+    const KIND: u8 = 50;
+}
+
+/// effect → vault.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub enum Answer {
+    /// The server answered, whatever the status.
+    Done {
+        /// Of which request.
+        number: u64,
+        /// The status code.
+        status: u16,
+        /// The media type, if the server named one.
+        media_type: Option<String>,
+        /// The body, scrubbed of the credential.
+        body: Vec<u8>,
+        /// How many times the credential stood in the answer and was taken out.
+        scrubbed: u32,
+    },
+    /// No whole answer.
+    Failed {
+        /// Of which request.
+        number: u64,
+        /// Why; the credential is never in it.
+        why: String,
+        /// Whether a byte of the request was on its way: then the effect may have happened.
+        sent: bool,
+    },
+    /// The credential was read and is usable.
+    Ready,
+}
+
+impl Message for Answer {
+    const CAP: usize = RESULT_CAP + (64 << 10);
+    const KIND: u8 = 51;
+}
+
+/// vault → resolver.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Resolve {
+    /// Numbered by the vault.
+    pub number: u64,
+    /// The host name.
+    pub host: String,
+}
+
+impl Message for Resolve {
+    const CAP: usize = 1 << 10;
+    const KIND: u8 = 52;
+}
+
+/// resolver → vault.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Resolved {
+    /// Of which request.
+    pub number: u64,
+    /// The addresses, or why there are none.
+    pub addresses: Result<Vec<IpAddr>, String>,
+}
+
+impl Message for Resolved {
+    const CAP: usize = 4 << 10;
+    const KIND: u8 = 53;
+}

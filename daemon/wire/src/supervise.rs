@@ -1,0 +1,277 @@
+//! custodyd and each of control, gate and vault: orders one way, notices the other.
+//!
+//! Each border is one `SOCK_SEQPACKET` pair made by custodyd before the program started, so the
+//! descriptor itself says who speaks. Orders are small and bounded; custodyd never parses what an
+//! agent, an operator or a server wrote.
+
+use std::net::SocketAddr;
+
+use gate::{
+    digest::Digest,
+    id::{CredentialLabel, PolicyName, SessionId},
+};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Message,
+    launch::WindowSize,
+    layer::{self, Layer},
+};
+
+/// The descriptor of this channel in control, gate and vault.
+pub const CHANNEL_FD: i32 = 3;
+
+/// The most addresses that one worker's egress holds: what a name usually has, twice.
+pub const EGRESS_MAX: usize = 16;
+
+/// control → custodyd.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub enum ControlOrder {
+    /// Send a signal to the session's command (through custody-init).
+    Signal {
+        /// Which.
+        session: SessionId,
+        /// signal(7); custodyd refuses those that the CLI does not forward.
+        signal: i32,
+    },
+    /// Start a session. Beside it: the command memfd, then the workspace folder if `workspace`.
+    Start(Start),
+    /// End a session: every process of it is killed.
+    Stop {
+        /// Which.
+        session: SessionId,
+    },
+}
+
+/// The order to start a session.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Start {
+    /// Drawn by control; custodyd refuses one that lives.
+    pub session: SessionId,
+    /// The policy; gate and vault have loaded the same bytes.
+    pub policy: PolicyName,
+    /// Who asked (SO_PEERCRED at the operator's socket).
+    pub caller_uid: u32,
+    /// The workspace's absolute path, resolved by control from the descriptor; at most 4,096
+    /// bytes (PATH_MAX). The descriptor counts, the path is where it is shown.
+    pub workspace: Option<String>,
+    /// A private pty of this size, or pipes.
+    pub tty: Option<WindowSize>,
+}
+
+impl Message for ControlOrder {
+    const CAP: usize = 8 << 10;
+    const KIND: u8 = 10;
+}
+
+/// custodyd → control.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub enum ControlNotice {
+    /// The session's command ended, and everything of the session is gone.
+    Ended {
+        /// Which.
+        session: SessionId,
+        /// How.
+        end: End,
+    },
+    /// The session did not start; nothing of it is left.
+    Refused {
+        /// Which.
+        session: SessionId,
+        /// Why.
+        refusal: StartRefusal,
+    },
+    /// The session runs. Beside it: the pty's master, or stdin, stdout and stderr.
+    Started {
+        /// Which.
+        session: SessionId,
+        /// The uid that it got.
+        uid: u32,
+        /// What each layer said.
+        layers: Vec<layer::Report>,
+    },
+}
+
+/// How a session ended.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub enum End {
+    /// The command exited.
+    Exited {
+        /// Its exit status.
+        code: u8,
+    },
+    /// The command was killed.
+    Killed {
+        /// By which signal.
+        signal: i32,
+    },
+    /// The command could not be executed.
+    NotExecuted {
+        /// execve(2)'s errno.
+        errno: i32,
+    },
+    /// The session was ended from outside: stopped, or a program that it rests on died.
+    Stopped {
+        /// Why.
+        why: String,
+    },
+}
+
+/// Why a session does not start.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error, Deserialize, Serialize)]
+pub enum StartRefusal {
+    /// A step of the launch failed outside the layers.
+    #[error("the session could not be started: {step} (errno {errno})")]
+    Failed {
+        /// The step.
+        step: String,
+        /// errno(3), 0 where there is none.
+        errno: i32,
+    },
+    /// A layer that the profile requires does not hold in full.
+    #[error("profile `{profile}` requires layer `{}`, which is not full: {detail}", layer.name())]
+    Layer {
+        /// Which.
+        layer: Layer,
+        /// The profile's name.
+        profile: String,
+        /// The kernel's answer.
+        detail: String,
+    },
+    /// Every uid of the range is in use.
+    #[error("every uid of the agents' range is in use; stop a session or widen `[uids.agents]`")]
+    NoUid,
+    /// The order itself is wrong: unknown policy, a session that lives.
+    #[error("{why}")]
+    Order {
+        /// Why.
+        why: String,
+    },
+    /// The workspace cannot be given to a session.
+    #[error("workspace `{path}`: {why}")]
+    Workspace {
+        /// Its path.
+        path: String,
+        /// Why, and what to do.
+        why: String,
+    },
+}
+
+impl Message for ControlNotice {
+    const CAP: usize = 32 << 10;
+    const KIND: u8 = 11;
+}
+
+/// custodyd → gate.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub enum GateNotice {
+    /// A front was started for this session. Beside it: the front's channel. The gate drops it
+    /// unless control opened the session with the same policy.
+    Front {
+        /// Which.
+        session: SessionId,
+        /// The policy that custodyd launched it under.
+        policy: PolicyName,
+    },
+    /// The session is over: forget it.
+    Ended {
+        /// Which.
+        session: SessionId,
+    },
+    /// Beside it: the channel to a (new) vault. Outstanding permits are void.
+    Vault,
+    /// Beside it: the channel to a (new) control.
+    Control,
+}
+
+impl Message for GateNotice {
+    const CAP: usize = 4 << 10;
+    const KIND: u8 = 12;
+}
+
+/// gate → custodyd, and the same from the vault inside [`VaultOrder`].
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct Head {
+    /// The position of the newest line that is on disk.
+    pub position: u64,
+    /// Its digest. custodyd notes it in the journal, so that a cut tail shows.
+    pub digest: Digest,
+}
+
+impl Message for Head {
+    const CAP: usize = 256;
+    const KIND: u8 = 13;
+}
+
+/// custodyd → vault.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub enum VaultNotice {
+    /// Beside it: a descriptor of a credential's file, checked by custodyd to be root's alone.
+    Credential {
+        /// Its label.
+        label: CredentialLabel,
+    },
+    /// The session is over: its workers are gone.
+    Ended {
+        /// Which.
+        session: SessionId,
+    },
+    /// Beside it: the channel to a (new) gate.
+    Gate,
+    /// A session starts, under this policy: the vault holds it to that policy's floors.
+    Opened {
+        /// Which.
+        session: SessionId,
+        /// Its policy.
+        policy: PolicyName,
+    },
+    /// Beside it: the channel to the resolver.
+    Resolver,
+    /// Every [`VaultNotice::Credential`] of the configuration was sent.
+    Ready,
+    /// The worker that an order asked for. Beside it: its channel, then its pidfd.
+    Worker {
+        /// The order's number.
+        order: u64,
+    },
+    /// The worker could not be started, or ended.
+    WorkerRefused {
+        /// The order's number.
+        order: u64,
+        /// Why.
+        why: String,
+    },
+}
+
+impl Message for VaultNotice {
+    const CAP: usize = 8 << 10;
+    const KIND: u8 = 14;
+}
+
+/// vault → custodyd.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub enum VaultOrder {
+    /// The newest line on disk.
+    Head(Head),
+    /// Start a worker for one credential in one session.
+    Start {
+        /// Numbered by the vault.
+        order: u64,
+        /// For which session.
+        session: SessionId,
+        /// With which credential, by label.
+        label: CredentialLabel,
+        /// Where it may connect, and nowhere else: at most [`EGRESS_MAX`].
+        egress: Vec<SocketAddr>,
+    },
+    /// End a worker.
+    Stop {
+        /// The number of the order that started it.
+        order: u64,
+    },
+}
+
+impl Message for VaultOrder {
+    const CAP: usize = 8 << 10;
+    const KIND: u8 = 15;
+}

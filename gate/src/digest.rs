@@ -1,0 +1,119 @@
+//! SHA-256 digests (FIPS 180-4), separated by domain.
+
+use alloc::string::String;
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// What a digest is of. Each domain is hashed first, with a NUL behind it, so that the digest of
+/// one kind of thing is never the digest of another.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Domain {
+    /// A call: the tool's name and every argument, in RFC 8785 form.
+    Call,
+    /// A line of a chain (a decision record or a receipt), in RFC 8785 form.
+    Line,
+    /// A compiled policy.
+    Policy,
+    /// What an effect answered.
+    Result,
+}
+
+impl Domain {
+    const fn tag(self) -> &'static [u8] {
+        match self {
+            Self::Call => b"custody call v1\0",
+            Self::Line => b"custody line v1\0",
+            Self::Policy => b"custody policy v1\0",
+            Self::Result => b"custody result v1\0",
+        }
+    }
+}
+
+/// A SHA-256 digest. Its text form is 64 hexadecimal digits, lower case.
+#[derive(Clone, Copy, Eq, Hash, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// Before the first line of a chain.
+    pub const ZERO: Self = Self([0; 32]);
+
+    /// The digest of `bytes` in `domain`.
+    pub fn of(domain: Domain, bytes: &[u8]) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update(domain.tag());
+        hasher.update(bytes);
+        Self(hasher.finalize().into())
+    }
+
+    /// The digest's bytes.
+    pub const fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.0 {
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        hex::encode(digest.0)
+    }
+}
+
+/// Why a text is not a [`Digest`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("a digest is 64 hexadecimal digits in lower case")]
+pub struct DigestError;
+
+impl TryFrom<String> for Digest {
+    type Error = DigestError;
+
+    fn try_from(text: String) -> Result<Self, DigestError> {
+        let mut bytes = [0; 32];
+        hex::decode_to_slice(&text, &mut bytes).map_err(|_not_hex| DigestError)?;
+        // `hex` takes upper case too; one digest has one text.
+        if text.bytes().any(|b| b.is_ascii_uppercase()) {
+            return Err(DigestError);
+        }
+        Ok(Self(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString as _;
+
+    #[test]
+    fn the_same_bytes_in_two_domains_have_two_digests() {
+        assert_ne!(
+            Digest::of(Domain::Call, b"x"),
+            Digest::of(Domain::Line, b"x")
+        );
+    }
+
+    #[test]
+    fn a_digest_survives_its_text_and_upper_case_is_refused() {
+        let digest = Digest::of(Domain::Result, b"");
+        assert_eq!(Digest::try_from(digest.to_string()), Ok(digest));
+        assert_eq!(
+            Digest::try_from(digest.to_string().to_uppercase()),
+            Err(DigestError)
+        );
+    }
+}
