@@ -209,7 +209,7 @@ impl Config {
             });
         }
         let File {
-            format: _,
+            _format: IgnoredAny,
             access,
             credentials,
             paths,
