@@ -1,1 +1,15 @@
-//! Being built.
+//! Safe wrappers over the kernel, and the only `unsafe` code of the project.
+//!
+//! nix where nix has the call, libc where it has not. A module is one thing of the kernel; each
+//! that holds unsafe code says why in its head (`UNSAFETY:`).
+//!
+//! **Invariant:** nothing here decides: no policy, no configuration, no path of ours.
+
+pub mod channel;
+pub mod clock;
+pub mod fd;
+pub mod memfd;
+pub mod memory;
+pub mod path;
+pub mod peer;
+pub mod process;

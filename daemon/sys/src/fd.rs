@@ -1,0 +1,162 @@
+//! Descriptors that came by inheritance, and those that go by it.
+
+// UNSAFETY: a descriptor inherited at exec is a number; somebody must say that it is owned.
+#![expect(
+    unsafe_code,
+    reason = "ownership of inherited descriptors, dup3(2) onto numbers"
+)]
+
+use std::{
+    io,
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+
+/// Which inherited numbers were taken: one bit each.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// Takes the inherited descriptor `number` (3 to 63), once, and makes it close-on-exec.
+///
+/// To be called at the start of `main`, before anything is opened: only then is `number` what the
+/// parent put there.
+///
+/// # Errors
+/// EBUSY when it was taken before, EBADF when nothing is there or `number` is not 3 to 63.
+pub fn take(number: RawFd) -> io::Result<OwnedFd> {
+    let bit = match u32::try_from(number) {
+        Ok(small @ 3..=63) => 1_u64 << small,
+        Ok(_) | Err(_) => return Err(io::Error::from_raw_os_error(libc::EBADF)),
+    };
+    // SAFETY: fcntl(2) with F_GETFD on a number that is not open only fails with EBADF.
+    let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    if flags < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if TAKEN.fetch_or(bit, Ordering::SeqCst) & bit != 0 {
+        return Err(io::Error::from_raw_os_error(libc::EBUSY));
+    }
+    // SAFETY: the number is open (above), TAKEN lets it be taken once, and by this function's
+    // contract nothing was opened before, so the parent put it there for this program to own.
+    let fd = unsafe { OwnedFd::from_raw_fd(number) };
+    close_on_exec(&fd)?;
+    Ok(fd)
+}
+
+/// Sets close-on-exec.
+///
+/// # Errors
+/// When fcntl(2) fails.
+pub fn close_on_exec(fd: impl AsFd) -> io::Result<()> {
+    fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
+    Ok(())
+}
+
+/// Puts `fds` at the numbers `first`, `first + 1`, …, open across exec, and closes every other
+/// number from `first` up. The caller executes next: whatever owned those numbers is gone.
+///
+/// # Errors
+/// When fcntl(2), dup3(2) or close_range(2) fails.
+pub fn place_from(first: RawFd, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let count = i32::try_from(fds.len()).map_err(|_many| io::ErrorKind::InvalidInput)?;
+    let beyond = first
+        .checked_add(count)
+        .ok_or(io::ErrorKind::InvalidInput)?;
+    // Out of the way first: a target number may be the source of a later one.
+    let mut parked = Vec::with_capacity(fds.len());
+    for fd in fds {
+        parked.push(fcntl(fd, FcntlArg::F_DUPFD_CLOEXEC(beyond))?);
+    }
+    for (target, source) in (first..).zip(&parked) {
+        // SAFETY: dup2(2) with an open source; what the target number held is given up by this
+        // function's contract, and the copy is not close-on-exec.
+        if unsafe { libc::dup2(*source, target) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    close_from(beyond)
+}
+
+/// Closes every descriptor from `first` up (close_range(2)). The caller executes or exits next.
+///
+/// # Errors
+/// When close_range(2) fails.
+pub fn close_from(first: RawFd) -> io::Result<()> {
+    let first = u32::try_from(first).map_err(|_negative| io::ErrorKind::InvalidInput)?;
+    // SAFETY: descriptors that an OwnedFd still names are closed under it; by contract the caller
+    // executes or exits next and uses none of them.
+    if unsafe { libc::close_range(first, u32::MAX, 0) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Marks every descriptor from `first` up close-on-exec (close_range(2), CLOSE_RANGE_CLOEXEC).
+///
+/// # Errors
+/// When close_range(2) fails.
+pub fn close_on_exec_from(first: RawFd) -> io::Result<()> {
+    let first = u32::try_from(first).map_err(|_negative| io::ErrorKind::InvalidInput)?;
+    let flags = i32::try_from(libc::CLOSE_RANGE_CLOEXEC).unwrap_or(4);
+    // SAFETY: only the close-on-exec flag of open descriptors changes.
+    if unsafe { libc::close_range(first, u32::MAX, flags) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// The numbers that are open in this process, without the one that lists them.
+///
+/// # Errors
+/// When `/proc/self/fd` cannot be listed.
+pub fn open_numbers() -> io::Result<Vec<RawFd>> {
+    let listing = nix::dir::Dir::open(
+        "/proc/self/fd",
+        nix::fcntl::OFlag::O_RDONLY | nix::fcntl::OFlag::O_CLOEXEC,
+        nix::sys::stat::Mode::empty(),
+    )?;
+    let own = listing.as_fd().as_raw_fd();
+    let mut numbers = Vec::new();
+    for entry in listing {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy();
+        if let Ok(number) = name.parse::<RawFd>()
+            && number != own
+        {
+            numbers.push(number);
+        }
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_outside_the_range_or_not_open_is_refused() {
+        for number in [-1, 0, 2, 64, 4096] {
+            let error = take(number).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EBADF), "{number}");
+        }
+    }
+
+    #[test]
+    fn an_inherited_descriptor_is_taken_once() {
+        let (a, _b) = crate::channel::pair_stream().unwrap();
+        // A number that no other test of this process uses.
+        let raw = fcntl(&a, FcntlArg::F_DUPFD(60)).unwrap();
+        assert!(raw <= 63, "{raw}");
+        let taken = take(raw).unwrap();
+        assert_eq!(taken.as_raw_fd(), raw);
+        assert_eq!(take(raw).unwrap_err().raw_os_error(), Some(libc::EBUSY));
+    }
+
+    #[test]
+    fn the_listing_holds_what_is_open() {
+        let (a, _b) = crate::channel::pair_stream().unwrap();
+        assert!(open_numbers().unwrap().contains(&a.as_raw_fd()));
+    }
+}
