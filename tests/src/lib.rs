@@ -1,1 +1,9 @@
-//! Being built.
+//! What we claim: integration tests, the bypass suite, its runner.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`witness`] | the real service whose record says what happened |
+//!
+//! **Invariant:** nothing here is part of the service; nothing of the service depends on it.
+
+pub mod witness;
