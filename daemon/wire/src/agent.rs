@@ -56,6 +56,9 @@ pub enum Answer {
         result: Vec<u8>,
         /// Whether `result` is JSON that parses.
         json: bool,
+        /// The status of the effect (HTTP: the status code), so that the agent sees that a server
+        /// refused what the gate allowed.
+        status: u16,
     },
     /// The call was allowed, and the effect did not happen or may not have.
     Failed {
