@@ -1,2 +1,56 @@
-//! Being built.
-fn main() {}
+//! What developers and CI type: `cargo xtask COMMAND`. One file per command.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod build;
+mod build_ebpf;
+mod places;
+mod say;
+mod setup;
+mod stage;
+mod test;
+mod tidy;
+
+use places::Places;
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "What developers and CI type")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Build every program into `<target>/custody`, root-owned
+    Build(build::Args),
+    /// Build the eBPF object into `<target>/ebpf/custody.bpf.o`
+    BuildEbpf,
+    /// Install what building, testing and the demo need, and say why
+    Setup(setup::Args),
+    /// Run all checks and tests
+    Test(test::Args),
+    /// Check the rules of the tree that no compiler checks
+    Tidy,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = Places::find().and_then(|places| match cli.command {
+        Command::Build(args) => build::run(&places, &args),
+        Command::BuildEbpf => build_ebpf::run(&places).map(drop),
+        Command::Setup(args) => setup::run(&places, &args),
+        Command::Test(args) => test::run(&places, &args),
+        Command::Tidy => tidy::run(&places),
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say::error(format_args!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Where things are, and how a command becomes root.
+
+use std::{
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result};
+use cargo_metadata::MetadataCommand;
+
+/// Where things are. The target folder is the one that cargo uses (`CARGO_TARGET_DIR` counts).
+#[derive(Debug)]
+pub(crate) struct Places {
+    /// The checkout.
+    pub(crate) root: PathBuf,
+    /// Cargo's target folder.
+    pub(crate) target: PathBuf,
+}
+
+impl Places {
+    /// Asks cargo.
+    pub(crate) fn find() -> Result<Self> {
+        let metadata = MetadataCommand::new()
+            .no_deps()
+            .exec()
+            .context("cannot ask cargo where the workspace is")?;
+        Ok(Self {
+            root: metadata.workspace_root.into(),
+            target: metadata.target_directory.into(),
+        })
+    }
+
+    /// Tools that setup builds: `<target>/tools/bin`.
+    pub(crate) fn tools(&self) -> PathBuf {
+        self.target.join("tools")
+    }
+
+    /// The eBPF object.
+    pub(crate) fn ebpf_object(&self) -> PathBuf {
+        self.target.join("ebpf/custody.bpf.o")
+    }
+
+    /// The folder with all programs, as they are installed.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.target.join("custody")
+    }
+
+    /// `cargo`, in the checkout, with this target folder.
+    pub(crate) fn cargo(&self) -> Command {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command
+            .current_dir(&self.root)
+            .env("CARGO_TARGET_DIR", &self.target);
+        command
+    }
+}
+
+/// Whether we are root.
+pub(crate) fn is_root() -> bool {
+    nix::unistd::geteuid().is_root()
+}
+
+/// `program` as root: by itself if we are root already, otherwise through sudo(8).
+pub(crate) fn as_root(program: impl AsRef<OsStr>) -> Command {
+    if is_root() {
+        Command::new(program)
+    } else {
+        let mut command = Command::new("sudo");
+        command.arg("--").arg(program);
+        command
+    }
+}
+
+/// The program called `name` on `PATH`.
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(name))
+        .find(|candidate| is_executable(candidate))
+}
+
+/// Whether `path` is a file that someone may execute.
+pub(crate) fn is_executable(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata()
+        .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}

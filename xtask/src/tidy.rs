@@ -1,0 +1,88 @@
+//! `tidy`: the rules of the tree that no compiler checks. One rule a file.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::{places::Places, say, stage};
+
+mod imports;
+mod manifests;
+mod purity;
+mod text;
+mod unsafety;
+
+/// One broken rule: where, and what to do.
+#[derive(Debug, Eq, PartialEq)]
+pub(crate) struct Finding {
+    /// The file, from the checkout, with a line where there is one.
+    place: String,
+    what: String,
+}
+
+impl Finding {
+    fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self {
+            place: place.into(),
+            what: what.into(),
+        }
+    }
+}
+
+/// A file of the tree.
+pub(crate) struct Source {
+    /// From the checkout.
+    path: String,
+    text: String,
+}
+
+pub(crate) fn run(places: &Places) -> Result<()> {
+    say::step("tidy");
+    let sources = sources(places)?;
+    let mut findings = Vec::new();
+    findings.extend(imports::check(places)?);
+    for source in &sources {
+        findings.extend(manifests::check(source));
+        findings.extend(text::check(source));
+        findings.extend(unsafety::check(source));
+        if let Some(warning) = text::warn(source) {
+            say::line(format_args!(
+                "    warning: {}: {}",
+                warning.place, warning.what
+            ));
+        }
+    }
+    findings.extend(purity::check(places)?);
+    for finding in &findings {
+        say::line(format_args!("    {}: {}", finding.place, finding.what));
+    }
+    if findings.is_empty() {
+        say::line(format_args!("    {} files are tidy", sources.len()));
+        Ok(())
+    } else {
+        bail!("{} findings", findings.len());
+    }
+}
+
+/// Every text file that git knows or would add.
+fn sources(places: &Places) -> Result<Vec<Source>> {
+    let list = stage::output(Command::new("git").arg("-C").arg(&places.root).args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]))?;
+    Ok(list
+        .split('\0')
+        .filter(|path| !path.is_empty())
+        .filter_map(|path| {
+            // Deleted but not yet committed, or not text: nothing to look at.
+            let text = std::fs::read_to_string(places.root.join(path)).ok()?;
+            Some(Source {
+                path: path.to_owned(),
+                text,
+            })
+        })
+        .collect())
+}

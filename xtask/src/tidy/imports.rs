@@ -1,0 +1,95 @@
+//! Crates import only downwards: the floors are written here, a new crate must be given one.
+
+use anyhow::{Context as _, Result};
+use cargo_metadata::MetadataCommand;
+
+use super::Finding;
+use crate::places::Places;
+
+/// The floors, lowest first. A crate may use those of lower floors only.
+const FLOORS: &[&[&str]] = &[
+    &["agent-ebpf", "gate"],
+    &["custody-sys"],
+    &["custody-wire"],
+    &["custody-config", "custody-ledger"],
+    &[
+        "custody-bridge",
+        "custody-control",
+        "custody-effect",
+        "custody-front",
+        "custody-gatekeeper",
+        "custody-launch",
+        "custody-supervisor",
+        "custody-vault",
+    ],
+    &["custody-cli"],
+    &["custody-tests", "xtask"],
+];
+
+/// Our crates that a crate may use at all, where its floor would allow more. custody-bridge is in
+/// the agent zone and holds nothing.
+const ONLY: &[(&str, &[&str])] = &[("custody-bridge", &[])];
+
+pub(super) fn check(places: &Places) -> Result<Vec<Finding>> {
+    let metadata = MetadataCommand::new()
+        .current_dir(&places.root)
+        .no_deps()
+        .exec()
+        .context("cannot ask cargo for the crate graph")?;
+    let edges = metadata.packages.iter().flat_map(|package| {
+        package
+            .dependencies
+            .iter()
+            .filter(|dependency| dependency.path.is_some())
+            .map(|dependency| (package.name.as_str(), dependency.name.as_str()))
+    });
+    let homeless = metadata
+        .packages
+        .iter()
+        .filter(|package| floor(&package.name).is_none())
+        .map(|package| {
+            Finding::new(
+                package.name.as_str(),
+                "has no floor; give it one in xtask/src/tidy/imports.rs",
+            )
+        });
+    Ok(homeless
+        .chain(edges.filter_map(|(from, to)| judge(from, to)))
+        .collect())
+}
+
+fn floor(name: &str) -> Option<usize> {
+    FLOORS.iter().position(|floor| floor.contains(&name))
+}
+
+fn judge(from: &str, to: &str) -> Option<Finding> {
+    if let Some((_, only)) = ONLY.iter().find(|(name, _)| *name == from)
+        && !only.contains(&to)
+    {
+        return Some(Finding::new(from, format!("must not use `{to}`")));
+    }
+    let (above, below) = (floor(from)?, floor(to)?);
+    (below >= above).then(|| Finding::new(from, format!("uses `{to}`, which is not below it")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crate_may_use_what_lies_below_it() {
+        assert_eq!(judge("custody-vault", "gate"), None);
+        assert_eq!(judge("xtask", "custody-cli"), None);
+    }
+
+    #[test]
+    fn upwards_and_sideways_are_findings() {
+        assert!(judge("gate", "custody-sys").is_some());
+        assert!(judge("custody-gatekeeper", "custody-vault").is_some());
+    }
+
+    #[test]
+    fn the_bridge_uses_none_of_ours() {
+        assert!(judge("custody-bridge", "custody-wire").is_some());
+    }
+}
