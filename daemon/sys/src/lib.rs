@@ -5,8 +5,11 @@
 //!
 //! **Invariant:** nothing here decides: no policy, no configuration, no path of ours.
 
+pub mod bpf;
+pub mod cgroup;
 pub mod channel;
 pub mod clock;
+pub mod clone;
 pub mod fd;
 pub mod memfd;
 pub mod memory;
