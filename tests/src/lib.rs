@@ -2,8 +2,10 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`evidence`] | rows, and the status of property E computed from them |
 //! | [`witness`] | the real service whose record says what happened |
 //!
 //! **Invariant:** nothing here is part of the service; nothing of the service depends on it.
 
+pub mod evidence;
 pub mod witness;
