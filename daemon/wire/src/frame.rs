@@ -196,11 +196,14 @@ pub async fn write_async<M: Message>(
 }
 
 fn closed(error: io::Error) -> FrameError {
-    match error.kind() {
-        io::ErrorKind::BrokenPipe
-        | io::ErrorKind::ConnectionReset
-        | io::ErrorKind::UnexpectedEof => FrameError::Closed,
-        _ => FrameError::Io(error),
+    let gone = matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof
+    );
+    if gone {
+        FrameError::Closed
+    } else {
+        FrameError::Io(error)
     }
 }
 
