@@ -3,6 +3,18 @@
 //! The channel is descriptor [`CHANNEL_FD`]. custodyd sends the [`Plan`] with its descriptors in
 //! the order of [`Plan::fds`]; custody-launch builds, drops and seals, sends [`Report`] (with its
 //! own descriptors in the order of [`Report::fds`]), waits for [`Go`] and executes.
+//!
+//! A session goes on with custody-init, which keeps the channel (close-on-exec) and sends one
+//! [`Outcome`] when the command ended or could not be executed; then it exits, and with pid 1 the
+//! whole pid namespace. A service has no channel after [`Go`]: the parent has its pidfd.
+//!
+//! | after [`Go`] | what comes | exit status of pid 1 |
+//! |---|---|---|
+//! | command ended | [`Outcome::Exited`] | its code |
+//! | command was killed | [`Outcome::Killed`] | 128 + signal |
+//! | command not executed | [`Outcome::NotExecuted`] | 127 for ENOENT, else 126 |
+//! | custody-init not executed | [`Report::Failed`] | 125 |
+//! | session killed from outside | end of the channel | signal |
 
 use std::path::PathBuf;
 
@@ -69,6 +81,11 @@ pub const PROGRAMS: &str = "/usr/lib/custody/session";
 pub const LISTENER: &str = "/run/custody/session.sock";
 
 /// The workspace of a session, written in place (`direct`, a named weakness).
+///
+/// Refused: a path through a symlink, one that is not where the descriptor leads, one with nested
+/// mounts, and one that is, lies below or holds a place of the session's own: `/tmp` most of all,
+/// for every unix socket below `/tmp/` may be connected to. The last element of [`Report::Sealed`]
+/// says what was made in the folder.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Workspace {
     /// The absolute path, the same outside and inside.
@@ -166,6 +183,10 @@ pub enum Report {
         layers: Vec<layer::Report>,
         /// What the descriptors beside the report are.
         fds: Vec<Role>,
+        /// Empty folders that were made in the workspace, relative to it, to be mounted over:
+        /// what is not there cannot be protected (`.git/hooks`). To be removed when the session
+        /// has ended, if they are still empty (rmdir(2)).
+        placeholders: Vec<PathBuf>,
     },
 }
 
@@ -181,4 +202,29 @@ pub struct Go;
 impl Message for Go {
     const CAP: usize = 16;
     const KIND: u8 = 3;
+}
+
+/// How the command ended, from custody-init.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
+pub enum Outcome {
+    /// It ended by itself.
+    Exited {
+        /// Its exit status, 0 to 255.
+        code: i32,
+    },
+    /// A signal ended it.
+    Killed {
+        /// Which, signal(7).
+        signal: i32,
+    },
+    /// It was not executed: not found, no permission, no executable format.
+    NotExecuted {
+        /// errno(3) of execve(2).
+        errno: i32,
+    },
+}
+
+impl Message for Outcome {
+    const CAP: usize = 32;
+    const KIND: u8 = 4;
 }
