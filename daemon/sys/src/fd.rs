@@ -8,7 +8,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd},
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -54,28 +54,36 @@ pub fn close_on_exec(fd: impl AsFd) -> io::Result<()> {
 }
 
 /// Puts `fds` at the numbers `first`, `first + 1`, …, open across exec, and closes every other
-/// number from `first` up. The caller executes next: whatever owned those numbers is gone.
+/// number from `first` up.
+///
+/// The caller holds no other descriptor from `first` up as a value of its own any more: it would
+/// name something else now. What comes back owns the new numbers; keep it until the exec.
 ///
 /// # Errors
-/// When fcntl(2), dup3(2) or close_range(2) fails.
-pub fn place_from(first: RawFd, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
+/// When fcntl(2), dup2(2) or close_range(2) fails.
+pub fn place_from(first: RawFd, fds: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
     let count = i32::try_from(fds.len()).map_err(|_many| io::ErrorKind::InvalidInput)?;
     let beyond = first
         .checked_add(count)
         .ok_or(io::ErrorKind::InvalidInput)?;
     // Out of the way first: a target number may be the source of a later one.
     let mut parked = Vec::with_capacity(fds.len());
-    for fd in fds {
+    for fd in &fds {
         parked.push(fcntl(fd, FcntlArg::F_DUPFD_CLOEXEC(beyond))?);
     }
+    drop(fds);
+    let mut placed = Vec::with_capacity(parked.len());
     for (target, source) in (first..).zip(&parked) {
         // SAFETY: dup2(2) with an open source; what the target number held is given up by this
         // function's contract, and the copy is not close-on-exec.
         if unsafe { libc::dup2(*source, target) } < 0 {
             return Err(io::Error::last_os_error());
         }
+        // SAFETY: dup2(2) made `target`, and nothing else owns it (contract).
+        placed.push(unsafe { OwnedFd::from_raw_fd(target) });
     }
-    close_from(beyond)
+    close_from(beyond)?;
+    Ok(placed)
 }
 
 /// Closes every descriptor from `first` up (close_range(2)). The caller executes or exits next.
