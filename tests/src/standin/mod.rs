@@ -1,0 +1,134 @@
+//! Targets for the controls: what the world looks like where a layer or the gate is missing.
+//!
+//! `custody-standin` is one process that holds a canary (in its heap, its environment and a
+//! descriptor) and an authenticated way to the witness. It lets anyone use it: a deputy on
+//! sockets, a dispatcher without a registry, a vault that takes anyone's permit. The reach arms
+//! go through it; an attack that does not reach the witness even here shows nothing.
+//!
+//! **Invariant:** it is never started by the service and never shown in a session.
+
+mod deputy;
+mod dispatcher;
+mod permits;
+
+use std::{
+    fs, io,
+    net::SocketAddr,
+    os::{
+        fd::AsRawFd as _,
+        linux::net::SocketAddrExt as _,
+        unix::net::{UnixDatagram, UnixListener, UnixStream},
+    },
+    path::PathBuf,
+    sync::Arc,
+    thread,
+};
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use serde::{Deserialize, Serialize};
+
+pub use self::deputy::Upstream;
+
+/// What a stand-in is, read from its standard input.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setup {
+    /// The witness.
+    pub witness: SocketAddr,
+    /// The token that the stand-in's own client uses.
+    pub token: String,
+    /// What it holds in memory and in a descriptor.
+    pub canary: String,
+    /// Paths of stream deputies.
+    #[serde(default)]
+    pub streams: Vec<PathBuf>,
+    /// Abstract names of stream deputies.
+    #[serde(default)]
+    pub abstracts: Vec<String>,
+    /// Paths of datagram deputies.
+    #[serde(default)]
+    pub datagrams: Vec<PathBuf>,
+    /// Paths of dispatchers without a registry.
+    #[serde(default)]
+    pub dispatchers: Vec<PathBuf>,
+    /// Paths of vaults that take anyone's permit.
+    #[serde(default)]
+    pub permits: Vec<PathBuf>,
+}
+
+/// Serves until standard input ends: the stand-in lives as long as who started it.
+///
+/// # Errors
+/// When standard input is not a [`Setup`], or a socket cannot be made.
+pub fn run() -> io::Result<()> {
+    let mut line = String::new();
+    io::stdin().read_line(&mut line)?;
+    let setup: Setup = serde_json::from_str(&line).map_err(io::Error::other)?;
+    let upstream = Arc::new(Upstream::new(setup.witness, setup.token));
+
+    // An authenticated connection, open, for whoever takes a copy of its descriptor.
+    let (client, served) = UnixStream::pair()?;
+    serve_stream(served, &upstream);
+    let held = memfd_create(c"held", MFdFlags::MFD_CLOEXEC)?;
+    fs::write(format!("/proc/self/fd/{}", held.as_raw_fd()), &setup.canary)?;
+
+    for path in &setup.streams {
+        listen(bind(path)?, &upstream, deputy::stream);
+    }
+    for name in &setup.abstracts {
+        let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
+        listen(
+            UnixListener::bind_addr(&address)?,
+            &upstream,
+            deputy::stream,
+        );
+    }
+    for path in &setup.dispatchers {
+        listen(bind(path)?, &upstream, dispatcher::serve);
+    }
+    for path in &setup.permits {
+        listen(bind(path)?, &upstream, permits::serve);
+    }
+    for path in &setup.datagrams {
+        let socket = UnixDatagram::bind(path)?;
+        open_to_all(path)?;
+        let upstream = Arc::clone(&upstream);
+        let _detached = thread::spawn(move || deputy::datagrams(&socket, &upstream));
+    }
+    io::Write::write_all(&mut io::stdout(), b"ready\n")?;
+    let mut end = String::new();
+    while io::stdin().read_line(&mut end)? > 0 {}
+    drop((client, held, setup.canary));
+    Ok(())
+}
+
+fn bind(path: &PathBuf) -> io::Result<UnixListener> {
+    let listener = UnixListener::bind(path)?;
+    open_to_all(path)?;
+    Ok(listener)
+}
+
+/// Anyone may connect: that only a layer refuses is what is being tested.
+fn open_to_all(path: &PathBuf) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o777))
+}
+
+fn listen(
+    listener: UnixListener,
+    upstream: &Arc<Upstream>,
+    serve: fn(&UnixStream, &Upstream) -> io::Result<()>,
+) {
+    let upstream = Arc::clone(upstream);
+    let _detached = thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let upstream = Arc::clone(&upstream);
+            let _detached = thread::spawn(move || serve(&stream, &upstream));
+        }
+    });
+}
+
+fn serve_stream(stream: UnixStream, upstream: &Arc<Upstream>) {
+    let upstream = Arc::clone(upstream);
+    let _detached = thread::spawn(move || deputy::stream(&stream, &upstream));
+}
