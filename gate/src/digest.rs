@@ -12,6 +12,8 @@ use sha2::{Digest as _, Sha256};
 pub enum Domain {
     /// A call: the tool's name and every argument, in RFC 8785 form.
     Call,
+    /// An Ed25519 public key: what a key is called (key id, audience).
+    Key,
     /// A line of a chain (a decision record or a receipt), in RFC 8785 form.
     Line,
     /// A compiled policy.
@@ -24,6 +26,7 @@ impl Domain {
     const fn tag(self) -> &'static [u8] {
         match self {
             Self::Call => b"custody call v1\0",
+            Self::Key => b"custody key v1\0",
             Self::Line => b"custody line v1\0",
             Self::Policy => b"custody policy v1\0",
             Self::Result => b"custody result v1\0",

@@ -1,7 +1,7 @@
 //! Names and numbers that cannot be wrong: each is parsed once, at the edge.
 
 use alloc::string::String;
-use core::fmt;
+use core::{borrow::Borrow, fmt};
 
 use serde::{Deserialize, Serialize};
 
@@ -89,6 +89,13 @@ macro_rules! names {
             fn try_from(name: String) -> Result<Self, NameError> {
                 check(&name)?;
                 Ok(Self(name))
+            }
+        }
+
+        // Ordered and compared as its text is: a map of names is asked with plain text.
+        impl Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
             }
         }
 

@@ -10,5 +10,21 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod address;
+pub mod call;
+pub mod chain;
+pub mod decide;
 pub mod digest;
+pub mod excerpt;
+pub mod floor;
 pub mod id;
+pub mod json;
+pub mod nanos;
+pub mod nonce;
+pub mod origin;
+pub mod permit;
+pub mod policy;
+pub mod record;
+pub mod request;
+pub mod session;
+pub mod template;

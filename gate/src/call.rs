@@ -1,0 +1,70 @@
+//! A complete call: what is decided, permitted, rendered and recorded.
+
+use alloc::{
+    collections::BTreeMap,
+    string::{String, ToString as _},
+    vec::Vec,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    digest::{Digest, Domain},
+    id::{ArgumentName, ToolName},
+    json::{self, JsonError, Limits, Value},
+};
+
+/// A tool and every argument, the injected ones included.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Call {
+    /// Every argument.
+    pub arguments: BTreeMap<ArgumentName, Value>,
+    /// The tool.
+    pub tool: ToolName,
+}
+
+impl Call {
+    /// How much a call may hold: what the agent may send, and room for injected values.
+    pub const LIMITS: Limits = Limits {
+        bytes: Limits::CALL.bytes + (32 << 10),
+        depth: Limits::CALL.depth + 2,
+        nodes: Limits::CALL.nodes + 1_000,
+    };
+
+    /// Reads a call from its RFC 8785 form.
+    ///
+    /// # Errors
+    /// When `bytes` is not in RFC 8785 form, or not a call.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, JsonError> {
+        json::from_canonical(bytes, &Self::LIMITS)
+    }
+
+    /// The call in RFC 8785 form.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        json::canonical(&self.to_value())
+    }
+
+    /// The call as a JSON value.
+    pub fn to_value(&self) -> Value {
+        let arguments = self
+            .arguments
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.clone()))
+            .collect();
+        Value::Object(BTreeMap::from([
+            (String::from("arguments"), Value::Object(arguments)),
+            (String::from("tool"), Value::Text(self.tool.to_string())),
+        ]))
+    }
+
+    /// The call's digest: what a permit binds.
+    pub fn digest(&self) -> Digest {
+        Self::digest_of(&self.to_bytes())
+    }
+
+    /// The digest of a call's RFC 8785 form.
+    pub fn digest_of(bytes: &[u8]) -> Digest {
+        Digest::of(Domain::Call, bytes)
+    }
+}

@@ -1,0 +1,362 @@
+//! From a permitted call to the bytes of one HTTP request (RFC 9110), without the credential.
+//!
+//! The host is literal; a value from a call can fill one segment, one query value, one header
+//! value or one JSON value, and never becomes more than that.
+
+use alloc::{
+    collections::BTreeMap,
+    string::{String, ToString as _},
+    vec::Vec,
+};
+use core::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    call::Call,
+    id::ArgumentName,
+    json::{self, Value},
+    origin::Origin,
+    policy::{Misfit, Policy},
+    template::{Body, Part, Text, scalar},
+};
+
+/// A method (RFC 9110, 9; RFC 5789).
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Method {
+    /// DELETE.
+    Delete,
+    /// GET.
+    Get,
+    /// HEAD.
+    Head,
+    /// PATCH.
+    Patch,
+    /// POST.
+    Post,
+    /// PUT.
+    Put,
+}
+
+impl Method {
+    /// The method as it is sent.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Delete => "DELETE",
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Patch => "PATCH",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+        }
+    }
+
+    /// Whether a request with this method may have a body.
+    pub const fn has_body(self) -> bool {
+        match self {
+            Self::Delete | Self::Get | Self::Head => false,
+            Self::Patch | Self::Post | Self::Put => true,
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// How a tool's call becomes a request.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Template {
+    /// The most bytes of the answer's body.
+    pub answer_max_bytes: u32,
+    /// The body, sent as JSON in RFC 8785 form.
+    pub body: Option<Body>,
+    /// Header fields: names in lower case.
+    pub headers: BTreeMap<String, Text>,
+    /// The method.
+    pub method: Method,
+    /// The origin, always literal.
+    pub origin: Origin,
+    /// The segments of the path.
+    pub path: Vec<Text>,
+    /// Names, literal, and values of the query, in order.
+    pub query: Vec<(String, Text)>,
+    /// Until the whole answer must be there, in milliseconds.
+    pub timeout_ms: u32,
+}
+
+/// A request, whole but for the credential.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct HttpRequest {
+    /// The most bytes of the answer's body.
+    pub answer_max_bytes: u32,
+    /// The body; empty where there is none.
+    pub body: Vec<u8>,
+    /// Header fields: names in lower case, values of visible ASCII and inner spaces.
+    pub headers: Vec<(String, String)>,
+    /// The method.
+    pub method: Method,
+    /// Scheme, host and port.
+    pub origin: Origin,
+    /// Path and query, percent-encoded (RFC 3986).
+    pub target: String,
+    /// Until the whole answer must be there, in milliseconds.
+    pub timeout_ms: u32,
+}
+
+impl HttpRequest {
+    /// The path: the target without its query.
+    pub fn path(&self) -> &str {
+        self.target
+            .split_once('?')
+            .map_or(self.target.as_str(), |(path, _)| path)
+    }
+}
+
+/// Why a call has no request.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum RenderError {
+    /// The call carries an argument that the policy does not name.
+    #[error("tool `{tool}` has no argument `{argument}`")]
+    Extra {
+        /// The tool, as in the call.
+        tool: String,
+        /// The argument.
+        argument: ArgumentName,
+    },
+    /// The value has not the type or the bounds of its argument.
+    #[error("`{argument}` {misfit}")]
+    Misfit {
+        /// The argument.
+        argument: ArgumentName,
+        /// Why.
+        misfit: Misfit,
+    },
+    /// The call does not carry an argument that the request needs.
+    #[error("`{argument}` is missing")]
+    Missing {
+        /// The argument.
+        argument: ArgumentName,
+    },
+    /// The value cannot stand in a header field.
+    #[error(
+        "`{argument}` goes into a header field: use visible ASCII without line breaks, and no \
+         space at its ends"
+    )]
+    NotHeaderValue {
+        /// The argument.
+        argument: ArgumentName,
+    },
+    /// The value cannot be one segment of a path.
+    #[error(
+        "`{argument}` goes into a path as one segment: it must not be empty, `.` or `..`, nor have \
+         `/`, `\\`, `%` or control characters"
+    )]
+    NotSegment {
+        /// The argument.
+        argument: ArgumentName,
+    },
+    /// The policy has no such tool.
+    #[error("the policy has no tool `{tool}`")]
+    Tool {
+        /// The tool, as in the call.
+        tool: String,
+    },
+}
+
+impl RenderError {
+    /// The argument that is at fault, if one.
+    pub const fn argument(&self) -> Option<&ArgumentName> {
+        match self {
+            Self::Extra { argument, .. }
+            | Self::Misfit { argument, .. }
+            | Self::Missing { argument }
+            | Self::NotHeaderValue { argument }
+            | Self::NotSegment { argument } => Some(argument),
+            Self::Tool { .. } => None,
+        }
+    }
+}
+
+/// Renders `call` by `policy`. Every argument is held to its type and bounds once more, since the
+/// vault renders what another program decided on.
+///
+/// # Errors
+/// When the policy has no such tool, the call carries not exactly its arguments, or a value does
+/// not fit its place.
+pub fn render(policy: &Policy, call: &Call) -> Result<HttpRequest, RenderError> {
+    let tool = policy
+        .tools()
+        .get(call.tool.as_str())
+        .ok_or_else(|| RenderError::Tool {
+            tool: call.tool.to_string(),
+        })?;
+    for (name, value) in &call.arguments {
+        let Some(argument) = tool.arguments.get(name) else {
+            return Err(RenderError::Extra {
+                tool: call.tool.to_string(),
+                argument: name.clone(),
+            });
+        };
+        argument
+            .kind
+            .check(value)
+            .map_err(|misfit| RenderError::Misfit {
+                argument: name.clone(),
+                misfit,
+            })?;
+    }
+    for (name, argument) in &tool.arguments {
+        if !argument.optional && !call.arguments.contains_key(name) {
+            return Err(RenderError::Missing {
+                argument: name.clone(),
+            });
+        }
+    }
+    let template = &tool.request;
+    let arguments = &call.arguments;
+    let mut headers = render_headers(&template.headers, arguments)?;
+    let body = match &template.body {
+        None => Vec::new(),
+        Some(body) => {
+            headers.push(("content-type".into(), "application/json".into()));
+            body.fill(arguments)
+                .map(|body| json::canonical(&body))
+                .unwrap_or_default()
+        }
+    };
+    Ok(HttpRequest {
+        answer_max_bytes: template.answer_max_bytes,
+        body,
+        headers,
+        method: template.method,
+        origin: template.origin.clone(),
+        target: render_target(template, arguments)?,
+        timeout_ms: template.timeout_ms,
+    })
+}
+
+type Arguments = BTreeMap<ArgumentName, Value>;
+
+fn render_target(template: &Template, arguments: &Arguments) -> Result<String, RenderError> {
+    let mut target = String::new();
+    for segment in &template.path {
+        target.push('/');
+        for part in segment.parts() {
+            match part {
+                Part::Literal(text) => target.push_str(text),
+                Part::Argument(name) => {
+                    let value = argument(name, arguments)?.ok_or_else(|| RenderError::Missing {
+                        argument: name.clone(),
+                    })?;
+                    if value.contains(['/', '\\', '%']) || value.contains(char::is_control) {
+                        return Err(RenderError::NotSegment {
+                            argument: name.clone(),
+                        });
+                    }
+                    percent_encode(&value, &mut target);
+                }
+            }
+        }
+        // Whole, since `.` before `{argument}` and `.` in it make `..` together.
+        let whole = target.rsplit('/').next().unwrap_or_default();
+        if let (Some(name), "" | "." | "..") = (segment.arguments().next(), whole) {
+            return Err(RenderError::NotSegment {
+                argument: name.clone(),
+            });
+        }
+    }
+    let mut mark = '?';
+    for (name, value) in &template.query {
+        if let Some(value) = fill(value, arguments, |value, out| {
+            percent_encode(value, out);
+            true
+        })? {
+            target.push(mark);
+            mark = '&';
+            percent_encode(name, &mut target);
+            target.push('=');
+            target.push_str(&value);
+        }
+    }
+    Ok(target)
+}
+
+fn render_headers(
+    template: &BTreeMap<String, Text>,
+    arguments: &Arguments,
+) -> Result<Vec<(String, String)>, RenderError> {
+    let mut headers = Vec::new();
+    for (name, text) in template {
+        let filled = fill(text, arguments, |value, out| {
+            out.push_str(value);
+            is_header_value(value)
+        })?;
+        if let Some(value) = filled {
+            headers.push((name.clone(), value));
+        }
+    }
+    Ok(headers)
+}
+
+/// `text` with `arguments` in it; `None` if one of them is optional and not there.
+fn fill(
+    text: &Text,
+    arguments: &Arguments,
+    mut put: impl FnMut(&str, &mut String) -> bool,
+) -> Result<Option<String>, RenderError> {
+    let mut out = String::new();
+    for part in text.parts() {
+        match part {
+            // A query's literal is unreserved already, a header's is a header value.
+            Part::Literal(literal) => out.push_str(literal),
+            Part::Argument(name) => match argument(name, arguments)? {
+                None => return Ok(None),
+                Some(value) => {
+                    if !put(&value, &mut out) {
+                        return Err(RenderError::NotHeaderValue {
+                            argument: name.clone(),
+                        });
+                    }
+                }
+            },
+        }
+    }
+    Ok(Some(out))
+}
+
+fn argument(name: &ArgumentName, arguments: &Arguments) -> Result<Option<String>, RenderError> {
+    arguments
+        .get(name)
+        .map(|value| {
+            scalar(value).ok_or_else(|| RenderError::Misfit {
+                argument: name.clone(),
+                misfit: Misfit::Type {
+                    wanted: "a scalar",
+                    found: value.kind(),
+                },
+            })
+        })
+        .transpose()
+}
+
+/// Visible ASCII with spaces between: narrower than `field-value` (RFC 9110, 5.5).
+pub(crate) fn is_header_value(text: &str) -> bool {
+    text.bytes().all(|b| matches!(b, b' '..=b'~')) && text.trim_matches(' ') == text
+}
+
+/// Everything but `unreserved` is encoded (RFC 3986, 2.3).
+fn percent_encode(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            _ => out.push_str(&alloc::format!("%{byte:02X}")),
+        }
+    }
+}
