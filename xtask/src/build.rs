@@ -106,7 +106,7 @@ fn cargo(places: &Places, args: &Args) -> std::process::Command {
 }
 
 /// The variable by which custodyd's build script learns where the object is.
-pub(crate) const OBJECT: &str = "CUSTODY_BPF_OBJECT";
+pub(crate) const OBJECT: &str = "CUSTODY_EBPF_OBJECT";
 
 /// The programs of the package custody-tests.
 fn suite(places: &Places) -> Result<Vec<String>> {

@@ -6,8 +6,10 @@ use anyhow::{Result, bail};
 
 use crate::{places::Places, say, stage};
 
+mod dependencies;
 mod imports;
 mod manifests;
+mod non_claims;
 mod purity;
 mod text;
 mod unsafety;
@@ -40,7 +42,9 @@ pub(crate) fn run(places: &Places) -> Result<()> {
     say::step("tidy");
     let sources = sources(places)?;
     let mut findings = Vec::new();
+    findings.extend(dependencies::check(places)?);
     findings.extend(imports::check(places)?);
+    findings.extend(non_claims::check(places)?);
     for source in &sources {
         findings.extend(manifests::check(source));
         findings.extend(text::check(source));

@@ -33,7 +33,7 @@ impl Tally {
             self.result(counts);
             self.section = Section::Running;
             self.test = None;
-            return true;
+            return !counts.starts_with("ok. 0 passed; 0 failed; 0 ignored");
         }
         match line {
             "successes:" => self.section = Section::Successes,
@@ -50,11 +50,7 @@ impl Tally {
             self.not_attempted(why);
         }
         match self.section {
-            Section::Running => {
-                !(line.starts_with("test ")
-                    && (line.ends_with(" ok") || line.contains("... ignored")))
-                    && !line.is_empty()
-            }
+            Section::Running => !is_routine(line),
             Section::Successes => false,
             Section::Failures => true,
         }
@@ -120,6 +116,13 @@ impl Tally {
             }
         }
     }
+}
+
+/// What says nothing to a person while tests run: tests that pass, runners without a test.
+fn is_routine(line: &str) -> bool {
+    let test = line.starts_with("test ") && (line.ends_with(" ok") || line.contains("... ignored"));
+    let head = line.starts_with("running ") || line.trim_start().starts_with("Doc-tests ");
+    test || head || line.is_empty()
 }
 
 /// Marks a test whose count is still among those that passed.
