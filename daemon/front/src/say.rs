@@ -1,0 +1,131 @@
+//! The gate's answer in the protocol's words: text for a model, the same for a program.
+
+use std::sync::Arc;
+
+use custody_wire::agent::{Answer, ToolView};
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
+use serde_json::{Value, json};
+
+use crate::ask::Gone;
+
+/// The key of the call's digest in `_meta`: what the decision record and the receipt name.
+const CALL_DIGEST: &str = "custody/call";
+
+/// The key of the effect's status in `_meta`.
+const STATUS: &str = "custody/status";
+
+/// The least HTTP status that is an error (RFC 9110, section 15.5).
+const ERROR_STATUS: u16 = 400;
+
+/// What came of a call.
+pub fn outcome(answer: Result<Answer, Gone>) -> CallToolResult {
+    match answer {
+        Ok(Answer::Done {
+            number: _,
+            call,
+            result,
+            json,
+            status,
+        }) => {
+            let mut meta = JsonObject::new();
+            meta.insert(CALL_DIGEST.into(), call.to_string().into());
+            meta.insert(STATUS.into(), status.into());
+            done(&result, json, status).with_meta(Some(MetaObject(meta)))
+        }
+        Ok(Answer::Failed { why, in_doubt, .. }) => failed(&why, in_doubt),
+        Ok(Answer::Refused {
+            rule,
+            argument,
+            why,
+            ..
+        }) => refused(&rule, argument.as_deref(), &why),
+        Ok(Answer::Tools { .. }) => failed(&Gone::Wrong.to_string(), true),
+        Err(gone @ Gone::BeforeAsking) => failed(&gone.to_string(), false),
+        Err(gone @ (Gone::Unanswered | Gone::Wrong)) => failed(&gone.to_string(), true),
+    }
+}
+
+fn done(result: &[u8], json: bool, status: u16) -> CallToolResult {
+    let text = String::from_utf8_lossy(result);
+    let structured = json
+        .then(|| serde_json::from_slice::<JsonObject>(result).ok())
+        .flatten();
+    let mut content = vec![ContentBlock::text(text.as_ref())];
+    if text.as_bytes() != result {
+        content.push(ContentBlock::text(
+            "note: the result is not UTF-8; what is no text was replaced by U+FFFD",
+        ));
+    }
+    let mut said = if status < ERROR_STATUS {
+        CallToolResult::success(content)
+    } else {
+        content.push(ContentBlock::text(format!(
+            "note: the call was allowed and performed; the server answered status {status}"
+        )));
+        CallToolResult::error(content)
+    };
+    said.structured_content = structured.map(Value::Object);
+    said
+}
+
+fn refused(rule: &str, argument: Option<&str>, why: &str) -> CallToolResult {
+    let about = argument.map_or_else(String::new, |name| format!(", argument `{name}`"));
+    let mut said = CallToolResult::error(vec![ContentBlock::text(format!(
+        "refused by rule `{rule}`{about}: {why}. Nothing was performed."
+    ))]);
+    said.structured_content = Some(json!({
+        "decision": "refuse",
+        "rule": rule,
+        "argument": argument,
+        "why": why,
+    }));
+    said
+}
+
+fn failed(why: &str, in_doubt: bool) -> CallToolResult {
+    let then = if in_doubt {
+        "It may have been performed: find out before you repeat it."
+    } else {
+        "It was not performed."
+    };
+    let mut said =
+        CallToolResult::error(vec![ContentBlock::text(format!("failed: {why}. {then}"))]);
+    said.structured_content = Some(json!({
+        "decision": "fail",
+        "why": why,
+        "in_doubt": in_doubt,
+    }));
+    said
+}
+
+/// Why a tool cannot be shown.
+#[derive(Debug, thiserror::Error)]
+#[error("the schema of tool `{tool}` is not a JSON object")]
+pub struct SchemaError {
+    tool: String,
+    #[source]
+    source: serde_json::Error,
+}
+
+/// A tool as MCP shows it. The order of the gate, by name, is kept by whoever lists.
+///
+/// # Errors
+/// When its schema is not a JSON object.
+pub fn tool(view: ToolView) -> Result<Tool, SchemaError> {
+    let name = view.name.to_string();
+    let schema: JsonObject =
+        serde_json::from_slice(&view.input_schema).map_err(|source| SchemaError {
+            tool: name.clone(),
+            source,
+        })?;
+    let mut tool = Tool::new(name, view.description, Arc::new(schema));
+    tool.annotations = Some(
+        ToolAnnotations::new()
+            .read_only(view.read_only)
+            .destructive(view.destructive)
+            .idempotent(view.idempotent)
+            // Each is an effect outside the session.
+            .open_world(true),
+    );
+    Ok(tool)
+}
