@@ -363,7 +363,12 @@ fn no_value(name: &str) -> String {
 fn shown(value: &Value) -> String {
     match value {
         Value::Text(text) => excerpt(text),
-        other => excerpt(&String::from_utf8_lossy(&json::canonical(other))),
+        other @ (Value::Bool(_)
+        | Value::Int(_)
+        | Value::List(_)
+        | Value::Null
+        | Value::Object(_)
+        | Value::Real(_)) => excerpt(&String::from_utf8_lossy(&json::canonical(other))),
     }
 }
 

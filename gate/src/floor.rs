@@ -222,7 +222,7 @@ fn is_one_segment(segment: &str) -> bool {
         } else {
             byte
         };
-        if byte <= b' ' && byte != b' ' || matches!(byte, b'/' | b'\\' | 0x7f) {
+        if byte < b' ' || matches!(byte, b'/' | b'\\' | 0x7f) {
             return false;
         }
     }
