@@ -8,6 +8,7 @@ use alloc::{
     collections::{BTreeMap, BTreeSet},
     string::String,
 };
+use core::fmt;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -30,6 +31,51 @@ pub trait Body: Serialize + DeserializeOwned {
 
 /// Milliseconds since 1970 by the host's clock: for readers. Nothing is decided on it.
 pub type UnixMillis = u64;
+
+/// Why something ended as it did: a short sentence, maybe with another program's words in it.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(transparent)]
+pub struct Why(String);
+
+impl Why {
+    /// The most bytes of a reason; the rest is cut off.
+    pub const MAX: usize = 4 << 10;
+
+    /// The reason as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Why {
+    fn from(text: &str) -> Self {
+        let mut kept = String::new();
+        for character in text.chars() {
+            if kept.len().saturating_add(character.len_utf8()) > Self::MAX {
+                break;
+            }
+            // A NUL has no place in our JSON: a line with one could not be written.
+            kept.push(if character == '\0' {
+                char::REPLACEMENT_CHARACTER
+            } else {
+                character
+            });
+        }
+        Self(kept)
+    }
+}
+
+impl From<String> for Why {
+    fn from(text: String) -> Self {
+        Self::from(text.as_str())
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
 /// A decision record, by the gate.
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
@@ -59,7 +105,7 @@ pub enum Decision {
         /// The session.
         session: SessionId,
         /// Why.
-        why: String,
+        why: Why,
     },
     /// The effect was performed. The result is recorded here before it is released to the agent.
     Done {
@@ -101,7 +147,7 @@ pub enum Decision {
         /// The tool.
         tool: ToolName,
         /// Why.
-        why: String,
+        why: Why,
     },
     /// A session was opened.
     Opened {
@@ -145,7 +191,7 @@ pub enum Decision {
         /// The tool's name as the agent wrote it.
         tool: String,
         /// Why.
-        why: String,
+        why: Why,
     },
     /// The gate started. Every session of an earlier run is over.
     Started {
@@ -203,12 +249,12 @@ impl Decision {
             arguments,
             read,
             (refusal.rule.as_str(), refusal.argument.clone()),
-            refusal.why.clone(),
+            Why::from(refusal.why.as_str()),
         )
     }
 
     /// The record of a call that could not be read: rule `arguments`.
-    pub fn unreadable(scene: &Scene<'_>, tool: &str, arguments: &[u8], why: String) -> Self {
+    pub fn unreadable(scene: &Scene<'_>, tool: &str, arguments: &[u8], why: Why) -> Self {
         let rule = (Rule::Arguments.as_str(), None);
         Self::refused_by(scene, tool, arguments, None, rule, why)
     }
@@ -219,7 +265,7 @@ impl Decision {
         arguments: &[u8],
         read: Option<&Value>,
         (rule, argument): (&str, Option<ArgumentName>),
-        why: String,
+        why: Why,
     ) -> Self {
         Self::Refused {
             at: scene.at,
@@ -364,17 +410,17 @@ pub enum Outcome {
     /// Nothing was sent.
     Failed {
         /// Why.
-        why: String,
+        why: Why,
     },
     /// The effect may have happened.
     InDoubt {
         /// Why.
-        why: String,
+        why: Why,
     },
     /// The vault did not act on the permit.
     Refused {
         /// Why.
-        why: String,
+        why: Why,
     },
 }
 

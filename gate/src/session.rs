@@ -20,6 +20,10 @@ use crate::{
 /// The most members of an owned set.
 pub const OWNED_MAX: usize = 10_000;
 
+/// The most bytes of all trusted values together: they stand whole in the record of the session's
+/// opening.
+pub const VALUES_MAX: usize = 64 << 10;
+
 /// The longest task, in bytes: it stands whole in the record of the session's opening.
 pub const TASK_MAX: usize = 64 << 10;
 
@@ -108,6 +112,12 @@ pub enum OpenError {
         /// Why.
         misfit: Misfit,
     },
+    /// The values are too much together.
+    #[error("the values have {found} bytes together; at most {VALUES_MAX} are allowed")]
+    Values {
+        /// How many they have.
+        found: usize,
+    },
 }
 
 impl Facts {
@@ -128,6 +138,12 @@ impl Facts {
             && (task.len() > TASK_MAX || task.contains('\0'))
         {
             return Err(OpenError::Task { found: task.len() });
+        }
+        let found = values
+            .values()
+            .fold(0, |sum: usize, it| sum.saturating_add(it.len()));
+        if found > VALUES_MAX {
+            return Err(OpenError::Values { found });
         }
         let mut taint = BTreeSet::new();
         if workspace && policy.session().workspace == Label::Untrusted {

@@ -7,7 +7,7 @@ use alloc::{
 };
 
 use super::{
-    Kind, Policy, Problem,
+    Kind, Problem, Rules,
     error::Fault,
     rules::{Argument, Authority, Credential, OnTaint, Risk, SessionRules, Tool},
 };
@@ -28,7 +28,8 @@ const LENGTH_MAX: u32 = 60_000;
 /// The most strings of an enum.
 const ENUM_MAX: usize = 1_000;
 
-pub(super) fn check(policy: &Policy) -> Result<(), Fault> {
+/// Checks `policy`, and gives its written form.
+pub(super) fn check(policy: &Rules) -> Result<Vec<u8>, Fault> {
     session(&policy.session).map_err(|it| it.under(&["session"]))?;
     for (name, it) in &policy.values {
         kind(it).map_err(|it| it.under(&["values", name.as_str()]))?;
@@ -42,8 +43,7 @@ pub(super) fn check(policy: &Policy) -> Result<(), Fault> {
     for (name, it) in &policy.tools {
         tool(policy, it).map_err(|it| it.under(&["tools", name.as_str()]))?;
     }
-    json::to_canonical(policy).map_err(|why| Problem::Large { why }.at(&[]))?;
-    Ok(())
+    json::to_canonical(policy).map_err(|why| Problem::Large { why }.at(&[]))
 }
 
 fn session(rules: &SessionRules) -> Result<(), Fault> {
@@ -103,7 +103,7 @@ fn credential(credential: &Credential) -> Result<(), Fault> {
     once(&paths, &["floor", "paths"])
 }
 
-fn tool(policy: &Policy, tool: &Tool) -> Result<(), Fault> {
+fn tool(policy: &Rules, tool: &Tool) -> Result<(), Fault> {
     description(&tool.description).map_err(|it| it.at(&["description"]))?;
     let Some(credential) = policy.credentials.get(&tool.credential) else {
         return Err(Problem::UnknownCredential {
@@ -132,7 +132,7 @@ fn tool(policy: &Policy, tool: &Tool) -> Result<(), Fault> {
     on_floor(tool, credential).map_err(|it| it.under(&["request"]))
 }
 
-fn argument(policy: &Policy, argument: &Argument) -> Result<(), Fault> {
+fn argument(policy: &Rules, argument: &Argument) -> Result<(), Fault> {
     description(&argument.description).map_err(|it| it.at(&["description"]))?;
     kind(&argument.kind)?;
     let (of, known) = match &argument.authority {

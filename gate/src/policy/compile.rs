@@ -11,7 +11,7 @@ use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 
 use super::{
-    FORMAT, Kind, Policy, PolicyError, Problem, check,
+    FORMAT, Kind, Policy, PolicyError, Problem, Rules,
     error::Fault,
     file::{
         ArgumentTable, AuthorityName, CredentialTable, File, HintsTable, KindName, RequestTable,
@@ -36,7 +36,7 @@ pub(super) fn compile(name: &PolicyName, toml: &str) -> Result<Policy, PolicyErr
         .map_err(|error| of_toml(name, toml, &error))
         .and_then(|file| {
             lower(name, file)
-                .and_then(|policy| check::check(&policy).map(|()| policy))
+                .and_then(Policy::checked)
                 .map_err(|fault| PolicyError {
                     policy: name.clone(),
                     line: line_of_key(toml, &fault.key),
@@ -152,7 +152,7 @@ fn key_at(toml: &str, at: usize) -> Option<String> {
     walk(root.get_ref(), at, &mut path).then(|| path.join("."))
 }
 
-fn lower(name: &PolicyName, file: File) -> Result<Policy, Fault> {
+fn lower(name: &PolicyName, file: File) -> Result<Rules, Fault> {
     if let Some(found) = file.name.filter(|found| found != name) {
         return Err(Problem::Name { found }.at(&["name"]));
     }
@@ -190,7 +190,7 @@ fn lower(name: &PolicyName, file: File) -> Result<Policy, Fault> {
             Ok((name, tool))
         })
         .collect::<Result<_, Fault>>()?;
-    Ok(Policy {
+    Ok(Rules {
         credentials,
         format: FORMAT,
         name: name.clone(),

@@ -14,9 +14,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     digest::{Digest, Domain},
     id::{CredentialLabel, OwnedName, PolicyName, ToolName, ValueName},
-    json::{self, Limits, Value},
+    json::{self, JsonError, Limits, Value},
 };
 
+use error::Fault;
 pub use error::{CompiledError, PolicyError, Problem};
 pub use kind::{Kind, Misfit};
 pub use rules::{
@@ -29,9 +30,17 @@ pub const FORMAT: u32 = 1;
 
 /// A policy, whole and consistent: every name in it names something, every request stands on its
 /// credential's floor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    bytes: Vec<u8>,
+    hash: Digest,
+    rules: Rules,
+}
+
+/// What stands in the compiled bytes.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Policy {
+struct Rules {
     credentials: BTreeMap<CredentialLabel, Credential>,
     format: u32,
     name: PolicyName,
@@ -65,60 +74,73 @@ impl Policy {
                 found: format.get(),
             });
         }
-        let policy: Self = json::from_canonical(bytes, &Limits::POLICY)?;
-        check::check(&policy).map_err(CompiledError::from)?;
-        Ok(policy)
+        let rules: Rules = json::from_canonical(bytes, &Limits::POLICY)?;
+        let policy = Self::checked(rules)?;
+        // What the rules mean has one written form, and this is it.
+        if policy.bytes == bytes {
+            Ok(policy)
+        } else {
+            Err(CompiledError::Json(JsonError::NotCanonical))
+        }
+    }
+
+    fn checked(rules: Rules) -> Result<Self, Fault> {
+        let bytes = check::check(&rules)?;
+        Ok(Self {
+            hash: Digest::of(Domain::Policy, &bytes),
+            bytes,
+            rules,
+        })
     }
 
     /// The compiled policy: its one RFC 8785 form.
     pub fn to_bytes(&self) -> Vec<u8> {
-        // Every part of a checked policy serialises: `check` does it once to see.
-        json::to_canonical(self).unwrap_or_default()
+        self.bytes.clone()
     }
 
     /// The policy's digest: what permits and records name.
-    pub fn hash(&self) -> Digest {
-        Digest::of(Domain::Policy, &self.to_bytes())
+    pub const fn hash(&self) -> Digest {
+        self.hash
     }
 
     /// Its name.
     pub const fn name(&self) -> &PolicyName {
-        &self.name
+        &self.rules.name
     }
 
     /// Every tool, in the order of their names.
     pub const fn tools(&self) -> &BTreeMap<ToolName, Tool> {
-        &self.tools
+        &self.rules.tools
     }
 
     /// The trusted values that a session may have, and their types.
     pub const fn values(&self) -> &BTreeMap<ValueName, Kind> {
-        &self.values
+        &self.rules.values
     }
 
     /// The owned sets that a session may have, and the type of their members.
     pub const fn owned(&self) -> &BTreeMap<OwnedName, Kind> {
-        &self.owned
+        &self.rules.owned
     }
 
     /// Every credential, by label.
     pub const fn credentials(&self) -> &BTreeMap<CredentialLabel, Credential> {
-        &self.credentials
+        &self.rules.credentials
     }
 
     /// The credential with this label.
     pub fn credential(&self, label: &CredentialLabel) -> Option<&Credential> {
-        self.credentials.get(label)
+        self.rules.credentials.get(label)
     }
 
     /// What a session under this policy is made of.
     pub const fn session(&self) -> &SessionRules {
-        &self.session
+        &self.rules.session
     }
 
     /// The JSON Schema (2020-12) of the arguments that the agent may author, in RFC 8785 form;
     /// `None` if there is no such tool.
     pub fn input_schema(&self, tool: &ToolName) -> Option<Vec<u8>> {
-        self.tools.get(tool).map(schema::input_schema)
+        self.rules.tools.get(tool).map(schema::input_schema)
     }
 }
