@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use crate::{places::Places, say, stage};
 
 mod dependencies;
+mod docs;
 mod imports;
 mod manifests;
 mod non_claims;
@@ -43,6 +44,7 @@ pub(crate) fn run(places: &Places) -> Result<()> {
     let sources = sources(places)?;
     let mut findings = Vec::new();
     findings.extend(dependencies::check(places)?);
+    findings.extend(docs::check(places)?);
     findings.extend(imports::check(places)?);
     findings.extend(non_claims::check(places)?);
     for source in &sources {
