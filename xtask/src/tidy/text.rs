@@ -9,7 +9,7 @@ const LONG: usize = 400;
 /// Folders of one machine. Split so that this file is not its own finding.
 const MACHINES: &[&str] = &[
     concat!("/wo", "rk/"),
-    concat!("/ro", "ot/"),
+    concat!("/ro", "ot/.cargo"),
     concat!("/tmp/", "t-"),
 ];
 
