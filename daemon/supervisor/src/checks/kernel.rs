@@ -1,0 +1,191 @@
+//! The kernel has what confinement rests on.
+
+use std::{
+    fs, io,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
+
+use custody_sys::{cgroup::Cgroup, landlock};
+use procfs::{ProcError, process::Process};
+
+/// The oldest kernel: Landlock's scopes and PIDFD ioctls are in it, and every hook of ours.
+const FLOOR: (u32, u32) = (6, 12);
+
+/// The oldest Landlock: scopes for abstract sockets and signals (landlock(7)).
+const LANDLOCK_FLOOR: i32 = 6;
+
+/// Why this kernel does not do.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// The cgroup folder of the configuration.
+    #[error("`paths.cgroup`: `{path}` cannot be used")]
+    Cgroup {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Landlock is older.
+    #[error("Landlock has ABI {found}; {LANDLOCK_FLOOR} (Linux 6.12) or newer is needed")]
+    LandlockOld {
+        /// Its version.
+        found: i32,
+    },
+    /// No Landlock.
+    #[error(
+        "the kernel has no Landlock; build it in and name it in `lsm=` on the kernel's command line"
+    )]
+    NoLandlock(#[source] io::Error),
+    /// No cgroup2.
+    #[error("no cgroup2 file system is mounted; mount one: `mount -t cgroup2 none /sys/fs/cgroup`")]
+    NoCgroup2,
+    /// No seccomp filters.
+    #[error("the kernel has no seccomp filters (CONFIG_SECCOMP_FILTER)")]
+    NoSeccomp(#[source] io::Error),
+    /// procfs does not say.
+    #[error("cannot read /proc")]
+    Proc(#[from] ProcError),
+    /// An older kernel.
+    #[error("the kernel is Linux {found}; {}.{} or newer is needed", FLOOR.0, FLOOR.1)]
+    Version {
+        /// Its release.
+        found: String,
+    },
+}
+
+/// Checks version, Landlock and seccomp.
+///
+/// # Errors
+/// See [`KernelError`].
+pub fn check() -> Result<(), KernelError> {
+    let name = nix::sys::utsname::uname().map_err(|errno| ProcError::Io(errno.into(), None))?;
+    let release = name.release().to_string_lossy();
+    if version(&release).is_none_or(|version| version < FLOOR) {
+        return Err(KernelError::Version {
+            found: release.into(),
+        });
+    }
+    let found = landlock::abi().map_err(KernelError::NoLandlock)?;
+    if found < LANDLOCK_FLOOR {
+        return Err(KernelError::LandlockOld { found });
+    }
+    // seccomp(2), "/proc interfaces".
+    fs::read_to_string("/proc/sys/kernel/seccomp/actions_avail")
+        .map(drop)
+        .map_err(KernelError::NoSeccomp)
+}
+
+fn version(release: &str) -> Option<(u32, u32)> {
+    let mut parts = release.split(|c: char| !c.is_ascii_digit());
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
+/// The folder under which our cgroups are made: the configured one; otherwise our own where a
+/// service manager gave us one; otherwise the root of the hierarchy.
+///
+/// # Errors
+/// When it is no cgroup2 folder.
+pub fn cgroup_base(configured: Option<&Path>) -> Result<PathBuf, KernelError> {
+    if let Some(path) = configured {
+        return match Cgroup::ensure(path) {
+            Ok(cgroup) => Ok(cgroup.path().into()),
+            Err(source) => Err(KernelError::Cgroup {
+                path: path.into(),
+                source,
+            }),
+        };
+    }
+    let me = Process::myself()?;
+    let root = me
+        .mountinfo()?
+        .into_iter()
+        .find(|mount| mount.fs_type == "cgroup2" && mount.root == "/")
+        .ok_or(KernelError::NoCgroup2)?
+        .mount_point;
+    let own = me.cgroups()?.into_iter().find(|group| group.hierarchy == 0);
+    let service = own.filter(|group| group.pathname.ends_with(".service"));
+    Ok(match service {
+        // With `Delegate=yes` (systemd.resource-control(5)) what is below is ours.
+        Some(group) => root.join(group.pathname.trim_start_matches('/')),
+        None => root,
+    })
+}
+
+/// Whether a process traces us: then it sees every descriptor that passes.
+///
+/// # Errors
+/// When procfs does not say.
+pub fn tracer() -> Result<Option<i32>, KernelError> {
+    let pid = Process::myself()?.status()?.tracerpid;
+    Ok((pid != 0).then_some(pid))
+}
+
+/// The mount points that lie below `path`, `path` itself left out.
+///
+/// # Errors
+/// When procfs does not say.
+pub fn mounts_below(path: &Path) -> Result<Vec<PathBuf>, KernelError> {
+    let mounts = Process::myself()?.mountinfo()?;
+    Ok(mounts
+        .into_iter()
+        .map(|mount| unescape(&mount.mount_point))
+        .filter(|point| point != path && point.starts_with(path))
+        .collect())
+}
+
+/// proc_pid_mountinfo(5) writes space, tab, newline and backslash as three octal digits.
+fn unescape(path: &Path) -> PathBuf {
+    let mut rest = path.as_os_str().as_bytes();
+    let mut out = Vec::with_capacity(rest.len());
+    while let Some((byte, tail)) = rest.split_first() {
+        let octal = match rest {
+            [
+                b'\\',
+                a @ b'0'..=b'3',
+                b @ b'0'..=b'7',
+                c @ b'0'..=b'7',
+                tail @ ..,
+            ] => Some(((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0'), tail)),
+            _ => None,
+        };
+        let (byte, tail) = octal.unwrap_or((*byte, tail));
+        out.push(byte);
+        rest = tail;
+    }
+    PathBuf::from(std::ffi::OsString::from(
+        String::from_utf8_lossy(&out).into_owned(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_compare_as_numbers() {
+        assert_eq!(version("6.18.44-fc-v857"), Some((6, 18)));
+        assert_eq!(version("6.9-rc1"), Some((6, 9)));
+        assert!(version("6.9.0").unwrap() < FLOOR);
+        assert!(version("10.0.0").unwrap() > FLOOR);
+        assert_eq!(version("linux"), None);
+    }
+
+    #[test]
+    fn a_mount_point_with_a_space_is_found() {
+        assert_eq!(unescape(Path::new("/a\\040b\\134c")), Path::new("/a b\\c"));
+        assert_eq!(unescape(Path::new("/a\\04")), Path::new("/a\\04"));
+    }
+
+    #[test]
+    fn the_mounts_below_root_are_there_and_root_is_not() {
+        let below = mounts_below(Path::new("/")).unwrap();
+        assert!(below.contains(&"/proc".into()));
+        assert!(!below.contains(&"/".into()));
+        assert!(
+            mounts_below(Path::new("/proc/self/nothing"))
+                .unwrap()
+                .is_empty()
+        );
+    }
+}
