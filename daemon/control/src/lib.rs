@@ -1,1 +1,33 @@
-//! Being built.
+//! custody-control: the operator's face of the service.
+//!
+//! Each connection to the operators' socket is a task; the kernel says who is at its other end
+//! (SO_PEERCRED, SO_PEERGROUPS), the configuration what he may do. A session belongs to the
+//! connection that asked for it: when that is gone, the session is stopped.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`caller`] | who is at the other end, and what the rules let him do |
+//! | [`client`] | frames and descriptors of one connection, bounded in size and time |
+//! | [`command`] | the command's memory file: sealed, small enough, well formed |
+//! | [`custodyd`] | orders to custodyd, and its notices to whoever waits |
+//! | [`opening`] | the gate: opening and closing a session |
+//! | [`policies`] | which policies there are |
+//! | [`run`] | one session from the request to its end |
+//! | [`serve`] | the listener, the limits, the small requests |
+//! | [`sessions`] | which sessions there are, and whose |
+//! | [`workspace`] | a folder that a caller may give away, and its path |
+//!
+//! **Invariant:** no credential, no agent's data, no decision on a call. What is launched is
+//! launched confined by custodyd, whatever is asked here.
+#![forbid(unsafe_code)]
+
+pub mod caller;
+pub mod client;
+pub mod command;
+pub mod custodyd;
+pub mod opening;
+pub mod policies;
+pub mod run;
+pub mod serve;
+pub mod sessions;
+pub mod workspace;

@@ -1,2 +1,106 @@
-//! Being built.
-fn main() {}
+//! custody-control: see the library.
+
+use std::{
+    os::{fd::OwnedFd, unix::net},
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+};
+
+use anyhow::Context as _;
+use clap::Parser as _;
+use custody_config::Config;
+use custody_control::{
+    custodyd::Custodyd,
+    opening::Gate,
+    serve::{Service, serve},
+    sessions::Sessions,
+};
+use custody_wire::supervise::CHANNEL_FD;
+use tokio::net::{UnixListener, UnixStream};
+use tracing_subscriber::EnvFilter;
+
+/// The operators' listener.
+const LISTENER_FD: i32 = 4;
+
+/// The channel to the gate.
+const GATE_FD: i32 = 5;
+
+/// What custodyd says on the command line.
+#[derive(clap::Parser, Debug)]
+#[command(
+    version,
+    about = "The operator's face of the service; custodyd starts it"
+)]
+struct Arguments {
+    /// The configuration; without it, the embedded one
+    #[arg(long)]
+    config: Option<PathBuf>,
+    /// The folder of the compiled policies
+    #[arg(long)]
+    policies: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new("info"))
+        .with_writer(std::io::stderr)
+        .without_time()
+        .init();
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            tracing::error!("{error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Serves until custodyd or the gate is gone, which ends every session.
+fn run(arguments: Arguments) -> anyhow::Result<()> {
+    custody_sys::process::undumpable().context("prctl(PR_SET_DUMPABLE)")?;
+    let channel = inherited(CHANNEL_FD, "the channel to custodyd")?;
+    let listener = inherited(LISTENER_FD, "the operators' listener")?;
+    let gate = inherited(GATE_FD, "the channel to the gate")?;
+    let config = match &arguments.config {
+        Some(path) => Config::read(path)?,
+        None => Config::embedded(),
+    };
+    let listener = net::UnixListener::from(listener);
+    listener
+        .set_nonblocking(true)
+        .context("the operators' listener")?;
+    let gate = net::UnixStream::from(gate);
+    gate.set_nonblocking(true)
+        .context("the channel to the gate")?;
+
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("tokio")?;
+    runtime.block_on(async {
+        let custodyd = Custodyd::new(channel).context("the channel to custodyd")?;
+        let listener = UnixListener::from_std(listener).context("the operators' listener")?;
+        let gate = UnixStream::from_std(gate).context("the channel to the gate")?;
+        let (gate, gate_carried) = Gate::connect(gate);
+        let service = Arc::new(Service {
+            access: config.access,
+            uids: config.uids,
+            policies: arguments.policies,
+            custodyd: custodyd.clone(),
+            gate,
+            sessions: Sessions::default(),
+        });
+        tokio::select! {
+            why = custodyd.carry() => Err(why).context("custodyd is gone"),
+            why = gate_carried => Err(why).context("the gate is gone"),
+            never = serve(service, listener) => match never {},
+        }
+    })
+}
+
+fn inherited(number: i32, what: &'static str) -> anyhow::Result<OwnedFd> {
+    custody_sys::fd::take(number)
+        .with_context(|| format!("descriptor {number} ({what}); custodyd starts this program"))
+}

@@ -1,0 +1,130 @@
+//! Who is at the other end, and what the rules let him do.
+
+use std::{collections::BTreeMap, io, os::fd::AsFd};
+
+use custody_config::{Access, Caller, Uids};
+use gate::id::{OwnedName, PolicyName, ValueName};
+
+/// Why a caller may not.
+#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
+pub enum NotAllowed {
+    /// His uid is one of those that sessions and workers get.
+    #[error("uid {uid} is reserved for sessions; nothing inside a session may ask for another")]
+    Inside {
+        /// His uid.
+        uid: u32,
+    },
+    /// No rule lets him use the policy.
+    #[error(
+        "uid {uid} may not use policy `{policy}`; an `[[access]]` rule of custodyd.toml says who may"
+    )]
+    Policy {
+        /// His uid.
+        uid: u32,
+        /// The policy.
+        policy: PolicyName,
+    },
+    /// No rule lets him use the policy and set all of these.
+    #[error(
+        "uid {uid} may use policy `{policy}` but not set {names} with it; an `[[access]]` rule of \
+         custodyd.toml says which values and owned sets"
+    )]
+    Values {
+        /// His uid.
+        uid: u32,
+        /// The policy.
+        policy: PolicyName,
+        /// What he wants to set.
+        names: String,
+    },
+}
+
+/// Who connected, as the kernel noted at connect(2).
+///
+/// # Errors
+/// When getsockopt(2) fails.
+pub fn at(socket: impl AsFd) -> io::Result<Caller> {
+    let peer = custody_sys::peer::credentials(&socket)?;
+    let mut gids = custody_sys::peer::groups(&socket)?;
+    gids.push(peer.gid);
+    Ok(Caller {
+        uid: peer.uid,
+        gids,
+    })
+}
+
+/// Whether `caller` may ask for anything at all.
+///
+/// # Errors
+/// When he has a session's uid: a second lock, for no session reaches this socket.
+pub const fn outside(uids: &Uids, caller: &Caller) -> Result<(), NotAllowed> {
+    let uid = caller.uid;
+    if uids.agents.contains(uid) || uids.fronts.contains(uid) || uids.workers.contains(uid) {
+        Err(NotAllowed::Inside { uid })
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether the rules let `caller` use `policy` and set `values` and `owned`.
+///
+/// # Errors
+/// When they do not.
+pub fn may_run(
+    rules: &[Access],
+    caller: &Caller,
+    policy: &PolicyName,
+    values: &BTreeMap<ValueName, String>,
+    owned: &BTreeMap<OwnedName, Vec<String>>,
+) -> Result<(), NotAllowed> {
+    if Access::admits(rules, caller, policy, values.keys(), owned.keys()) {
+        return Ok(());
+    }
+    if !may_use(rules, caller, policy) {
+        return Err(NotAllowed::Policy {
+            uid: caller.uid,
+            policy: policy.clone(),
+        });
+    }
+    let names: Vec<String> = values
+        .keys()
+        .map(|name| format!("`{name}`"))
+        .chain(owned.keys().map(|name| format!("`{name}`")))
+        .collect();
+    Err(NotAllowed::Values {
+        uid: caller.uid,
+        policy: policy.clone(),
+        names: names.join(", "),
+    })
+}
+
+/// Whether the rules let `caller` use `policy` at all.
+pub fn may_use(rules: &[Access], caller: &Caller, policy: &PolicyName) -> bool {
+    Access::admits(rules, caller, policy, [].iter(), [].iter())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peer_of_a_pair_is_this_process_with_its_groups() {
+        let (a, _b) = custody_sys::channel::pair_stream().unwrap();
+        let caller = at(&a).unwrap();
+        assert_eq!(caller.uid, nix::unistd::geteuid().as_raw());
+        assert!(caller.gids.contains(&nix::unistd::getegid().as_raw()));
+    }
+
+    #[test]
+    fn a_sessions_uid_may_ask_for_nothing() {
+        let uids = Uids::default();
+        let caller = |uid| Caller {
+            uid,
+            gids: Vec::new(),
+        };
+        outside(&uids, &caller(1000)).unwrap();
+        for range in [uids.agents, uids.fronts, uids.workers] {
+            assert!(outside(&uids, &caller(range.first)).is_err());
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! Orders to custodyd, and its notices to whoever waits for them.
+
+use std::{
+    collections::HashMap,
+    io,
+    os::{
+        fd::{AsFd as _, BorrowedFd, OwnedFd},
+        unix::net,
+    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use custody_sys::channel;
+use custody_wire::{
+    Message as _,
+    frame::{self, FrameError},
+    layer,
+    supervise::{ControlNotice, ControlOrder, End, StartRefusal},
+};
+use gate::id::SessionId;
+use tokio::{io::Interest, net::UnixStream, sync::mpsc};
+
+/// The most descriptors beside a notice: stdin, stdout and stderr.
+const FDS_MAX: usize = 3;
+
+/// What custodyd says of one session.
+#[derive(Debug)]
+pub enum Notice {
+    /// It is over, and everything of it is gone.
+    Ended(End),
+    /// It did not start.
+    Refused(StartRefusal),
+    /// It runs.
+    Started {
+        /// Its uid.
+        uid: u32,
+        /// What each layer said.
+        layers: Vec<layer::Report>,
+        /// The pty's master, or stdin, stdout and stderr.
+        fds: Vec<OwnedFd>,
+    },
+}
+
+/// Why an order is not given.
+#[derive(Debug, thiserror::Error)]
+pub enum OrderError {
+    /// It does not fit.
+    #[error("the order to custodyd")]
+    Frame(#[source] FrameError),
+    /// custodyd is gone.
+    #[error("the channel to custodyd")]
+    Io(#[source] io::Error),
+}
+
+/// The way to custodyd.
+#[derive(Clone, Debug)]
+pub struct Custodyd {
+    // Only what polls the socket: it is a SOCK_SEQPACKET, and send and recv are our own.
+    channel: Arc<UnixStream>,
+    waiting: Arc<Mutex<HashMap<SessionId, mpsc::UnboundedSender<Notice>>>>,
+}
+
+impl Custodyd {
+    /// Over `channel`, one of a SOCK_SEQPACKET pair.
+    ///
+    /// # Errors
+    /// When it cannot be made non-blocking and polled.
+    pub fn new(channel: OwnedFd) -> io::Result<Self> {
+        let channel = net::UnixStream::from(channel);
+        channel.set_nonblocking(true)?;
+        Ok(Self {
+            channel: Arc::new(UnixStream::from_std(channel)?),
+            waiting: Arc::default(),
+        })
+    }
+
+    /// Gives an order, with what goes beside it.
+    ///
+    /// # Errors
+    /// When custodyd is gone.
+    pub async fn order(
+        &self,
+        order: &ControlOrder,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<(), OrderError> {
+        let bytes = frame::datagram(order).map_err(OrderError::Frame)?;
+        self.channel
+            .async_io(Interest::WRITABLE, || {
+                channel::send(self.channel.as_fd(), &bytes, fds)
+            })
+            .await
+            .map_err(OrderError::Io)
+    }
+
+    /// Everything that custodyd says of `session` from now on. The last is [`Notice::Ended`] or
+    /// [`Notice::Refused`].
+    pub fn listen(&self, session: SessionId) -> mpsc::UnboundedReceiver<Notice> {
+        // Unbounded is two notices: custodyd says each once.
+        let (tell, told) = mpsc::unbounded_channel();
+        self.waiting().insert(session, tell);
+        told
+    }
+
+    /// Forgets `session`: no notice will come.
+    pub fn forget(&self, session: SessionId) {
+        self.waiting().remove(&session);
+    }
+
+    /// Hands out notices until custodyd is gone, and says why it is.
+    pub async fn carry(&self) -> FrameError {
+        loop {
+            let received = self
+                .channel
+                .async_io(Interest::READABLE, || {
+                    let mut bytes = vec![0; ControlNotice::CAP];
+                    let (len, fds) = channel::recv(self.channel.as_fd(), &mut bytes, FDS_MAX)?;
+                    bytes.truncate(len);
+                    Ok((bytes, fds))
+                })
+                .await;
+            let (bytes, fds) = match received {
+                Ok((bytes, _)) if bytes.is_empty() => return FrameError::Closed,
+                Ok(received) => received,
+                Err(error) => return FrameError::Io(error),
+            };
+            match frame::parse(&bytes) {
+                Ok(notice) => self.hand_out(notice, fds),
+                Err(error) => return error,
+            }
+        }
+    }
+
+    fn hand_out(&self, notice: ControlNotice, fds: Vec<OwnedFd>) {
+        let (session, notice, last) = match notice {
+            ControlNotice::Ended { session, end } => (session, Notice::Ended(end), true),
+            ControlNotice::Refused { session, refusal } => {
+                (session, Notice::Refused(refusal), true)
+            }
+            ControlNotice::Started {
+                session,
+                uid,
+                layers,
+            } => (session, Notice::Started { uid, layers, fds }, false),
+        };
+        let mut waiting = self.waiting();
+        let told = waiting
+            .get(&session)
+            .is_some_and(|tell| tell.send(notice).is_ok());
+        if !told {
+            tracing::warn!(%session, "custodyd speaks of a session that nobody waits for");
+        }
+        if last || !told {
+            waiting.remove(&session);
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<SessionId, mpsc::UnboundedSender<Notice>>> {
+        // A map of senders is whole after any panic.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

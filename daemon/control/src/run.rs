@@ -1,0 +1,309 @@
+//! One session from the request to its end.
+
+use std::{
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    time::Duration,
+};
+
+use custody_config::Caller;
+use custody_wire::{
+    operator::{self, Answer, Request},
+    session::Open,
+    supervise::{ControlOrder, End, Start, StartRefusal},
+};
+use gate::id::{PolicyName, SessionId};
+use nix::libc;
+use tokio::{sync::mpsc, time::sleep};
+
+use crate::{
+    caller::{self, NotAllowed},
+    client::{Client, ClientError, Silence},
+    command::{self, CommandError},
+    custodyd::{Notice, OrderError},
+    opening::OpenError,
+    policies,
+    serve::Service,
+    sessions::Listed,
+    workspace::{self, WorkspaceError},
+};
+
+/// The signals that are forwarded (signal(7)).
+const FORWARDED: [i32; 7] = [
+    libc::SIGHUP,
+    libc::SIGINT,
+    libc::SIGQUIT,
+    libc::SIGTERM,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGWINCH,
+];
+
+/// Between two signals of one client: a hand is slower, and a flood stays here.
+const SIGNAL_PACE: Duration = Duration::from_millis(10);
+
+/// Why a session does not start.
+#[derive(Debug, thiserror::Error)]
+enum Refusal {
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    #[error("custodyd does not take orders; is the service stopping?")]
+    Custodyd(#[source] OrderError),
+    #[error("{found} descriptors came with the request where {expected} were announced")]
+    Descriptors { found: usize, expected: usize },
+    #[error(transparent)]
+    NotAllowed(#[from] NotAllowed),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    #[error("the policies cannot be listed; look at the service's log")]
+    Policies(#[source] std::io::Error),
+    #[error("no random number for the session: {0}")]
+    Random(#[from] getrandom::Error),
+    #[error(transparent)]
+    Start(#[from] StartRefusal),
+    #[error("there is no policy `{policy}`; there are: {there}")]
+    UnknownPolicy { policy: PolicyName, there: String },
+    #[error("name a policy with --policy; you may use: {there}")]
+    WhichPolicy { there: String },
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+}
+
+/// Runs what `request` asks for, and answers until it is over.
+///
+/// # Errors
+/// When the connection is to end; the session is over by then.
+pub async fn run(
+    service: &Service,
+    client: &mut Client,
+    caller: &Caller,
+    request: operator::Run,
+    fds: Vec<OwnedFd>,
+) -> Result<(), ClientError> {
+    let answer = match start(service, caller, request, fds).await {
+        Ok((listed, notices)) => {
+            let id = listed.id();
+            let outcome = attend(service, client, &listed, notices).await;
+            // Over, or never begun: the gate forgets it before anybody is told.
+            close(service, id).await;
+            drop(listed);
+            match outcome {
+                Outcome::CustodydGone => Answer::Refused {
+                    why: "custodyd is gone, and every session with it".into(),
+                },
+                Outcome::Ended(end) => {
+                    tracing::info!(session = %id, "session ended");
+                    Answer::Ended { end }
+                }
+                Outcome::Refused(refusal) => refused(caller, &Refusal::Start(refusal)),
+            }
+        }
+        Err(refusal) => refused(caller, &refusal),
+    };
+    client.send(&answer, &[]).await
+}
+
+fn refused(caller: &Caller, refusal: &Refusal) -> Answer {
+    let why = refusal.to_string();
+    let source = std::error::Error::source(refusal).map(ToString::to_string);
+    tracing::info!(
+        uid = caller.uid,
+        why = ?why,
+        source = ?source.unwrap_or_default(),
+        "session refused"
+    );
+    Answer::Refused { why }
+}
+
+/// Everything that can be checked here is, before anything is begun.
+async fn start(
+    service: &Service,
+    caller: &Caller,
+    request: operator::Run,
+    fds: Vec<OwnedFd>,
+) -> Result<(Listed, mpsc::UnboundedReceiver<Notice>), Refusal> {
+    let operator::Run {
+        policy,
+        workspace,
+        values,
+        owned,
+        task,
+        tty,
+    } = request;
+    let expected = 1 + usize::from(workspace);
+    let mut fds_ = fds.iter();
+    let (Some(command), folder, None) = (
+        fds_.next(),
+        workspace.then(|| fds_.next()).flatten(),
+        fds_.next(),
+    ) else {
+        let found = fds.len();
+        return Err(Refusal::Descriptors { found, expected });
+    };
+    if folder.is_some() != workspace {
+        let found = fds.len();
+        return Err(Refusal::Descriptors { found, expected });
+    }
+    let policy = choose(service, caller, policy)?;
+    caller::may_run(&service.access, caller, &policy, &values, &owned)?;
+    command::check(command)?;
+    let path = match folder {
+        Some(folder) => Some(workspace::path_of(folder, caller.uid)?),
+        None => None,
+    };
+
+    let listed = service
+        .sessions
+        .list_new(&policy, caller.uid, path.clone())?;
+    let id = listed.id();
+    service
+        .gate
+        .open(Open {
+            session: id,
+            policy: policy.clone(),
+            caller_uid: caller.uid,
+            values,
+            owned,
+            task,
+            workspace,
+        })
+        .await?;
+    let notices = service.custodyd.listen(id);
+    let order = ControlOrder::Start(Start {
+        session: id,
+        policy: policy.clone(),
+        caller_uid: caller.uid,
+        workspace: path,
+        tty,
+    });
+    let beside: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
+    if let Err(error) = service.custodyd.order(&order, &beside).await {
+        service.custodyd.forget(id);
+        close(service, id).await;
+        return Err(Refusal::Custodyd(error));
+    }
+    tracing::info!(session = %id, %policy, uid = caller.uid, "session ordered");
+    Ok((listed, notices))
+}
+
+/// The policy that is named, or the only one that the caller may use.
+fn choose(
+    service: &Service,
+    caller: &Caller,
+    named: Option<PolicyName>,
+) -> Result<PolicyName, Refusal> {
+    let all = policies::list(&service.policies).map_err(Refusal::Policies)?;
+    let his: Vec<PolicyName> = all
+        .into_iter()
+        .filter(|policy| caller::may_use(&service.access, caller, policy))
+        .collect();
+    match named {
+        Some(policy) if his.contains(&policy) => Ok(policy),
+        Some(policy) if caller::may_use(&service.access, caller, &policy) => {
+            Err(Refusal::UnknownPolicy {
+                policy,
+                there: enumerate(&his),
+            })
+        }
+        Some(policy) => Err(Refusal::NotAllowed(NotAllowed::Policy {
+            uid: caller.uid,
+            policy,
+        })),
+        None => match his.as_slice() {
+            [only] => Ok(only.clone()),
+            [] | [_, ..] => Err(Refusal::WhichPolicy {
+                there: enumerate(&his),
+            }),
+        },
+    }
+}
+
+fn enumerate(policies: &[PolicyName]) -> String {
+    if policies.is_empty() {
+        return "none".into();
+    }
+    let names: Vec<String> = policies.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}
+
+enum Outcome {
+    CustodydGone,
+    Ended(End),
+    Refused(StartRefusal),
+}
+
+/// Stands between the client and the session until the session is over. When the client is gone
+/// the session is stopped, and its end is waited for all the same.
+async fn attend(
+    service: &Service,
+    client: &mut Client,
+    listed: &Listed,
+    mut notices: mpsc::UnboundedReceiver<Notice>,
+) -> Outcome {
+    let session = listed.id();
+    let mut there = true;
+    let mut running = false;
+    let mut held = Vec::new();
+    loop {
+        let request = tokio::select! {
+            notice = notices.recv() => {
+                match notice {
+                    None => return Outcome::CustodydGone,
+                    Some(Notice::Ended(end)) => return Outcome::Ended(end),
+                    Some(Notice::Refused(refusal)) => return Outcome::Refused(refusal),
+                    Some(Notice::Started { uid, layers, fds }) => {
+                        listed.started(uid);
+                        running = true;
+                        let started = Answer::Started { session, layers };
+                        if there && client.send(&started, &fds).await.is_err() {
+                            there = false;
+                            stop(service, session).await;
+                        }
+                        for signal in held.drain(..) {
+                            order(service, &ControlOrder::Signal { session, signal }).await;
+                        }
+                    }
+                }
+                continue;
+            }
+            request = client.next(Silence::Allowed), if there => request,
+        };
+        match request {
+            Ok((Request::Signal { signal }, _)) if !FORWARDED.contains(&signal) => {
+                tracing::debug!(%session, signal, "a signal that is not forwarded");
+            }
+            Ok((Request::Signal { signal }, _)) if running => {
+                order(service, &ControlOrder::Signal { session, signal }).await;
+                sleep(SIGNAL_PACE).await;
+            }
+            // Not yet: it is sent when the command runs.
+            Ok((Request::Signal { signal }, _)) => {
+                if !held.contains(&signal) {
+                    held.push(signal);
+                }
+            }
+            // What another request would be answered, this connection could not tell apart.
+            Ok(_) | Err(_) => {
+                there = false;
+                stop(service, session).await;
+            }
+        }
+    }
+}
+
+async fn stop(service: &Service, session: SessionId) {
+    order(service, &ControlOrder::Stop { session }).await;
+}
+
+async fn order(service: &Service, order: &ControlOrder) {
+    // Without custodyd there is no session; whoever serves the channel ends this program.
+    if let Err(error) = service.custodyd.order(order, &[]).await {
+        tracing::error!(%error, "an order was not given");
+    }
+}
+
+async fn close(service: &Service, session: SessionId) {
+    // Without the gate there is no session; whoever serves the channel ends this program.
+    if let Err(error) = service.gate.close(session).await {
+        tracing::error!(%session, %error, "a session was not closed");
+    }
+}

@@ -1,0 +1,163 @@
+//! Which sessions there are, and whose.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
+};
+
+use custody_config::Caller;
+use custody_wire::operator::SessionView;
+use gate::id::{PolicyName, SessionId};
+use tokio::sync::watch;
+
+/// A session, from the order to start it until everything of it is gone.
+#[derive(Debug)]
+struct Session {
+    policy: PolicyName,
+    caller_uid: u32,
+    workspace: Option<String>,
+    started: Option<Started>,
+    over: watch::Sender<()>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Started {
+    uid: u32,
+    at: Instant,
+}
+
+/// Every session that lives.
+#[derive(Clone, Debug, Default)]
+pub struct Sessions(Arc<Mutex<BTreeMap<SessionId, Session>>>);
+
+/// A session in the list; it leaves the list with this.
+#[derive(Debug)]
+pub struct Listed {
+    sessions: Sessions,
+    id: SessionId,
+}
+
+impl Sessions {
+    /// Lists a new session under an id that no other has.
+    ///
+    /// # Errors
+    /// When the kernel gives no random number.
+    pub fn list_new(
+        &self,
+        policy: &PolicyName,
+        caller_uid: u32,
+        workspace: Option<String>,
+    ) -> Result<Listed, getrandom::Error> {
+        let mut all = self.all();
+        let id = loop {
+            let id = SessionId(getrandom::u64()?);
+            if !all.contains_key(&id) {
+                break id;
+            }
+        };
+        all.insert(
+            id,
+            Session {
+                policy: policy.clone(),
+                caller_uid,
+                workspace,
+                started: None,
+                over: watch::Sender::new(()),
+            },
+        );
+        Ok(Listed {
+            sessions: self.clone(),
+            id,
+        })
+    }
+
+    /// The sessions that `caller` may see: his own; root all.
+    pub fn seen_by(&self, caller: &Caller) -> Vec<SessionView> {
+        self.all()
+            .iter()
+            .filter(|(_, session)| is_his(session, caller))
+            .filter_map(|(id, session)| {
+                let started = session.started?;
+                Some(SessionView {
+                    session: *id,
+                    policy: session.policy.clone(),
+                    uid: started.uid,
+                    caller_uid: session.caller_uid,
+                    seconds: started.at.elapsed().as_secs(),
+                    workspace: session.workspace.clone(),
+                })
+            })
+            .collect()
+    }
+
+    /// What closes when `session` is over, if it lives and `caller` may stop it. Another's session
+    /// and none at all are the same answer.
+    pub fn to_stop(&self, session: SessionId, caller: &Caller) -> Option<watch::Receiver<()>> {
+        self.all()
+            .get(&session)
+            .filter(|session| is_his(session, caller))
+            .map(|session| session.over.subscribe())
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<SessionId, Session>> {
+        // Each change is one insert or remove: the map is whole after any panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+const fn is_his(session: &Session, caller: &Caller) -> bool {
+    caller.uid == 0 || caller.uid == session.caller_uid
+}
+
+impl Listed {
+    /// Its id.
+    pub const fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// It runs, under this uid.
+    pub fn started(&self, uid: u32) {
+        if let Some(session) = self.sessions.all().get_mut(&self.id) {
+            session.started = Some(Started {
+                uid,
+                at: Instant::now(),
+            });
+        }
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        drop(self.sessions.all().remove(&self.id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(uid: u32) -> Caller {
+        Caller {
+            uid,
+            gids: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_caller_sees_and_stops_his_own_and_root_all() {
+        let sessions = Sessions::default();
+        let policy = PolicyName::parse("mail").unwrap();
+        let his = sessions.list_new(&policy, 1000, None).unwrap();
+        let other = sessions.list_new(&policy, 1001, None).unwrap();
+        his.started(5);
+        other.started(6);
+        assert_eq!(sessions.seen_by(&caller(1000)).len(), 1);
+        assert_eq!(sessions.seen_by(&caller(0)).len(), 2);
+        assert!(sessions.to_stop(his.id(), &caller(1000)).is_some());
+        assert!(sessions.to_stop(other.id(), &caller(1000)).is_none());
+        assert!(sessions.to_stop(other.id(), &caller(0)).is_some());
+        drop(other);
+        assert_eq!(sessions.seen_by(&caller(0)).len(), 1);
+    }
+}

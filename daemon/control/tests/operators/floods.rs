@@ -1,0 +1,190 @@
+//! Clients that stall, flood or send rubbish, and their neighbours.
+
+use std::{
+    io::Write as _,
+    os::fd::AsFd as _,
+    time::{Duration, Instant},
+};
+
+use custody_wire::{
+    Message as _, frame,
+    operator::{Answer, Request},
+    supervise::ControlOrder,
+};
+
+use crate::peers::{Client, Control, a_run, client_of, command, is_root};
+
+fn is_served(control: &Control) {
+    let asked = Instant::now();
+    let answer = control.client().ask(&Request::Status, &[]);
+    assert!(matches!(answer, Answer::Status { .. }), "{answer:?}");
+    assert!(
+        asked.elapsed() < Duration::from_secs(2),
+        "a neighbour waits"
+    );
+}
+
+#[test]
+fn rubbish_ends_its_connection_alone() {
+    if !is_root() {
+        return;
+    }
+    let control = Control::start("");
+    let mut other = control.client();
+    let huge = u32::MAX.to_le_bytes();
+    let version = [3, 0, 0, 0, 9, Request::KIND, 0];
+    let kind = [3, 0, 0, 0, frame::VERSION, 1, 0];
+    let no_variant = [3, 0, 0, 0, frame::VERSION, Request::KIND, 99];
+    for rubbish in [
+        &huge[..],
+        &version,
+        &kind,
+        &no_variant,
+        b"GET / HTTP/1.1\r\n\r\n",
+    ] {
+        let mut client = control.client();
+        client.0.write_all(rubbish).unwrap();
+        assert!(client.hear().is_none(), "{rubbish:?}");
+    }
+    let answer = other.ask(&Request::List, &[]);
+    assert!(matches!(answer, Answer::Sessions(_)));
+}
+
+#[test]
+fn too_many_descriptors_end_the_connection_and_are_closed() {
+    if !is_root() {
+        return;
+    }
+    let control = Control::start("");
+    let before = open_files(&control);
+    for _ in 0..20 {
+        let mut client = control.client();
+        let fds: Vec<_> = (0..8).map(|_| command()).collect();
+        let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
+        client.send(&Request::List, &fds);
+        assert!(client.hear().is_none());
+        // Two, beside a request that takes none, are closed too.
+        let mut client = control.client();
+        let answer = client.ask(&Request::List, &fds[..2]);
+        assert!(matches!(answer, Answer::Sessions(_)));
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    let after = open_files(&control);
+    assert!(after <= before + 2, "{before} files were open, now {after}");
+}
+
+fn open_files(control: &Control) -> usize {
+    is_served(control);
+    std::thread::sleep(Duration::from_millis(100));
+    let folder = format!("/proc/{}/fd", control.child.id());
+    std::fs::read_dir(folder).unwrap().count()
+}
+
+#[test]
+fn a_request_that_never_ends_is_given_up() {
+    if !is_root() {
+        return;
+    }
+    let control = Control::start("");
+    let mut slow = control.client();
+    slow.0.write_all(&[200, 0, 0]).unwrap();
+    is_served(&control);
+    let asked = Instant::now();
+    assert!(slow.hear().is_none());
+    let waited = asked.elapsed();
+    assert!(waited > Duration::from_secs(5), "{waited:?}");
+}
+
+#[test]
+fn a_request_in_small_pieces_is_one_request() {
+    if !is_root() {
+        return;
+    }
+    let control = Control::start("");
+    let mut client = control.client();
+    for byte in frame::frame(&Request::Status).unwrap() {
+        client.0.write_all(&[byte]).unwrap();
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert!(matches!(client.hear(), Some(Answer::Status { .. })));
+}
+
+#[test]
+fn one_user_cannot_take_all_places() {
+    if !is_root() {
+        return;
+    }
+    let control = Control::start("[[access]]\nuids = [4001]\npolicies = ['mail']\n");
+    let mut greedy: Vec<Client> = (0..64)
+        .map(|_| client_of(4001, &control.socket()))
+        .collect();
+    for client in &mut greedy {
+        client.ask(&Request::Status, &[]);
+    }
+    let mut late = client_of(4001, &control.socket());
+    match late.hear() {
+        Some(Answer::Refused { why }) => assert!(why.contains("at most 64"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    let mut other = client_of(4002, &control.socket());
+    assert!(matches!(
+        other.ask(&Request::Status, &[]),
+        Answer::Status { .. }
+    ));
+}
+
+#[test]
+fn a_flood_of_requests_that_nobody_reads_disturbs_nobody() {
+    if !is_root() {
+        return;
+    }
+    let control = Control::start("");
+    let flood = control.client();
+    flood.0.set_nonblocking(true).unwrap();
+    let status = frame::frame(&Request::Status).unwrap();
+    let flooded = std::thread::spawn(move || {
+        let until = Instant::now() + Duration::from_secs(1);
+        while Instant::now() < until {
+            if (&flood.0).write(&status).is_err() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        flood
+    });
+    for _ in 0..20 {
+        is_served(&control);
+    }
+    drop(flooded.join().unwrap());
+}
+
+#[test]
+fn a_flood_of_signals_reaches_custodyd_at_a_humans_pace() {
+    if !is_root() {
+        return;
+    }
+    let control = Control::start("");
+    let mut client = control.client();
+    client.send(&Request::Run(a_run("mail")), &[command().as_fd()]);
+    let session = control.orders.start().0.session;
+    control.orders.started(session);
+    client.hear().unwrap();
+    let signal = frame::frame(&Request::Signal { signal: 10 }).unwrap();
+    let mut flood = Vec::new();
+    for _ in 0..2_000 {
+        flood.extend_from_slice(&signal);
+    }
+    client.0.write_all(&flood).unwrap();
+    let until = Instant::now() + Duration::from_millis(500);
+    let mut orders = 0;
+    while Instant::now() < until {
+        if let Some((order, _)) = control.orders.within(Duration::from_millis(50)) {
+            assert!(matches!(order, ControlOrder::Signal { .. }), "{order:?}");
+            orders += 1;
+        }
+    }
+    assert!(
+        (1..=60).contains(&orders),
+        "{orders} orders in half a second"
+    );
+    is_served(&control);
+}

@@ -1,0 +1,12 @@
+//! custody-control between real sockets: clients of any uid, a custodyd and a gate that say what
+//! a test tells them to.
+#![cfg(test)] // a helper may unwrap like the tests that it helps
+#![expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "a test wants one answer and panics on every other"
+)]
+
+mod asking;
+mod floods;
+mod peers;
+mod running;
