@@ -203,30 +203,31 @@ pub(crate) fn check_literal(path: &str, segment: &str) -> Result<(), PathError> 
 }
 
 /// Whether a percent-encoded segment stays one segment in every server that we know of: it is not
-/// empty, not `.` or `..`, and hides no `/`, `\`, `.`, `%` or control behind an encoding.
+/// empty, not `.` or `..`, is UTF-8, and hides no `/`, `\`, `.`, `%` or control behind an encoding.
 fn is_one_segment(segment: &str) -> bool {
+    if matches!(segment, "" | "." | "..") {
+        return false;
+    }
+    let mut plain = Vec::new();
     let mut bytes = segment.bytes();
     while let Some(byte) = bytes.next() {
-        let byte = if byte == b'%' {
-            let (Some(high), Some(low)) = (bytes.next(), bytes.next()) else {
-                return false;
-            };
-            let mut plain = [0];
-            if hex::decode_to_slice([high, low], &mut plain).is_err() {
-                return false;
-            }
-            match plain {
-                [b'.' | b'%'] => return false,
-                [byte] => byte,
-            }
-        } else {
-            byte
+        if byte != b'%' {
+            plain.push(byte);
+            continue;
+        }
+        let (Some(high), Some(low)) = (bytes.next(), bytes.next()) else {
+            return false;
         };
-        if byte < b' ' || matches!(byte, b'/' | b'\\' | 0x7f) {
+        let mut hidden = [0];
+        if hex::decode_to_slice([high, low], &mut hidden).is_err()
+            || matches!(hidden, [b'.' | b'%'])
+        {
             return false;
         }
+        plain.extend(hidden);
     }
-    !matches!(segment, "" | "." | "..")
+    core::str::from_utf8(&plain)
+        .is_ok_and(|text| !text.contains(['/', '\\']) && !text.contains(char::is_control))
 }
 
 impl fmt::Display for PathPattern {

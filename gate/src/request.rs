@@ -272,10 +272,7 @@ fn render_target(template: &Template, arguments: &Arguments) -> Result<String, R
     }
     let mut mark = '?';
     for (name, value) in &template.query {
-        if let Some(value) = fill(value, arguments, |value, out| {
-            percent_encode(value, out);
-            true
-        })? {
+        if let Some(value) = fill(value, arguments, percent_encode)? {
             target.push(mark);
             mark = '&';
             percent_encode(name, &mut target);
@@ -292,37 +289,36 @@ fn render_headers(
 ) -> Result<Vec<(String, String)>, RenderError> {
     let mut headers = Vec::new();
     for (name, text) in template {
-        let filled = fill(text, arguments, |value, out| {
-            out.push_str(value);
-            is_header_value(value)
-        })?;
-        if let Some(value) = filled {
-            headers.push((name.clone(), value));
+        let Some(value) = fill(text, arguments, |value, out| out.push_str(value))? else {
+            continue;
+        };
+        // The whole value, since an empty argument can bare a space at an end.
+        match text.arguments().next() {
+            Some(argument) if !is_header_value(&value) => {
+                return Err(RenderError::NotHeaderValue {
+                    argument: argument.clone(),
+                });
+            }
+            Some(_) | None => headers.push((name.clone(), value)),
         }
     }
     Ok(headers)
 }
 
-/// `text` with `arguments` in it; `None` if one of them is optional and not there.
+/// `text` with `arguments` in it, each as `put` writes it; `None` if one of them is optional and
+/// not there. What is literal was held to its place when the policy was compiled.
 fn fill(
     text: &Text,
     arguments: &Arguments,
-    mut put: impl FnMut(&str, &mut String) -> bool,
+    put: impl Fn(&str, &mut String),
 ) -> Result<Option<String>, RenderError> {
     let mut out = String::new();
     for part in text.parts() {
         match part {
-            // A query's literal is unreserved already, a header's is a header value.
             Part::Literal(literal) => out.push_str(literal),
             Part::Argument(name) => match argument(name, arguments)? {
                 None => return Ok(None),
-                Some(value) => {
-                    if !put(&value, &mut out) {
-                        return Err(RenderError::NotHeaderValue {
-                            argument: name.clone(),
-                        });
-                    }
-                }
+                Some(value) => put(&value, &mut out),
             },
         }
     }

@@ -1,4 +1,5 @@
 //! The demo's policy, end to end: from the file to the bytes of a request.
+#![cfg(test)]
 
 use std::collections::BTreeMap;
 

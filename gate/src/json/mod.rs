@@ -116,10 +116,10 @@ pub enum JsonError {
     #[error("json has a key twice in one object")]
     DuplicateKey,
     /// A number of at least 2^53, or none that JSON can write.
-    #[error("json has a number outside −(2^53−1) to 2^53−1, which readers do not agree on")]
+    #[error("a number is not within -(2^53-1) to 2^53-1, where all readers agree")]
     Magnitude,
     /// −0.
-    #[error("json has the number -0, which readers do not agree on; write 0")]
+    #[error("a number is -0, on which readers do not agree; write 0")]
     MinusZero,
     /// More values and keys than the limit.
     #[error("json has more than {most} values and keys")]

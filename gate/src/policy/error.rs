@@ -80,6 +80,9 @@ pub enum Problem {
         /// Why.
         why: &'static str,
     },
+    /// A date in a body.
+    #[error("a date has no place in a json body; write it as a string")]
+    Date,
     /// Nothing is listed.
     #[error("nothing is listed; name at least one")]
     Empty,

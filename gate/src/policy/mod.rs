@@ -1,9 +1,123 @@
 //! The policy: what tools there are, who may author each argument, where each credential may go.
+//!
+//! The operator writes `NAME.toml`; [`Policy::compile`] makes one value of it, whose RFC 8785 bytes
+//! ([`Policy::to_bytes`]) and digest ([`Policy::hash`]) are what every program loads, permits and
+//! records. Unknown keys are refused, at every level. A [`PolicyError`] names line and key and says
+//! what to do.
+//!
+//! # The file
+//!
+//! ```toml
+//! format = 1                  # of this file; another one is refused
+//! name = "support"            # may be left out; otherwise the file's name
+//!
+//! [session]                   # each key may be left out; these are the defaults
+//! profile = "standard"        # which layers must hold; the only one in this version
+//! network = "sealed"          # the only one in this version
+//! workspace = "untrusted"     # or "trusted": you vouch for whatever lies in it
+//! mounts.read_only = []       # absolute paths of the host, shown at the same place
+//! limits.processes = 1024     # RLIMIT_NPROC
+//! limits.open_files = 1024    # RLIMIT_NOFILE
+//!
+//! [values.customer]           # a trusted value: the application gives it for each session
+//! type = "email"
+//!
+//! [owned.pages]               # an owned set: what the application holds for the subject
+//! type = "string"             # the type of each member
+//! max_length = 64
+//!
+//! [credentials.support-api]   # a credential, by label; its value is the vault's alone
+//! connector = "http"
+//! placement.header = "authorization"      # the default
+//! placement.prefix = "Bearer "            # the default
+//!
+//! [credentials.support-api.floor]         # where it may be sent, whoever asks
+//! origins = ["https://api.example.test"]  # plain http only to loopback addresses
+//! methods = ["GET", "POST"]
+//! paths = ["/v1/messages", "/v1/pages/{}"] # {} is exactly one segment
+//! addresses = "public"        # the default; or a list: ["127.0.0.1/32"], ["public", "10.1.0.0/16"]
+//!
+//! [tools.send_message]
+//! description = "Sends a message to the customer."
+//! credential = "support-api"
+//! risk = "write"              # read, write, financial, destructive or execute
+//! idempotent = false          # the default: no second try of anything that may have happened
+//! result = "untrusted"        # the default: its results are anyone's words and taint the session
+//! on_taint = "trusted_sinks"  # refuse (the default), trusted_sinks, or pass (risk "read" only)
+//! hints.destructive = true    # for MCP clients; what risk and idempotent say by default
+//!
+//! [tools.send_message.request]
+//! method = "POST"
+//! url = "https://api.example.test/v1/messages?lang={lang}"   # the host is literal
+//! headers.x-reason = "{lang}"
+//! body = { to = "{to}", text = "{text}", from = "{from}", kind = "reply" }
+//! timeout_ms = 30000          # the default
+//! answer_max_bytes = 262144   # the default
+//!
+//! [tools.send_message.arguments.to]
+//! authority = "verified"      # the call must carry exactly the value
+//! value = "customer"
+//! description = "The customer's address."
+//!
+//! [tools.send_message.arguments.text]
+//! authority = "payload"       # the agent writes it
+//! type = "string"
+//! max_length = 4000
+//!
+//! [tools.send_message.arguments.lang]
+//! authority = "payload"
+//! type = "enum"
+//! one_of = ["de", "en"]
+//! optional = true
+//!
+//! [tools.send_message.arguments.from]
+//! authority = "injected"      # put in by the gate; the agent does not see the argument
+//! value = "customer"
+//! ```
+//!
+//! # Types
+//!
+//! | `type` | bounds | default |
+//! |---|---|---|
+//! | `string` | `min_length`, `max_length` (characters) | 0 to 8192 |
+//! | `email` | `max_length` | 254 |
+//! | `enum` | `one_of` (strings) | must be there |
+//! | `integer` | `min`, `max` | ±(2^53−1) |
+//! | `number` | `min`, `max` | ±(2^53−1) |
+//! | `boolean` | | |
+//!
+//! Nothing is converted: `"1"` is no integer, `null` is of no type. `1.0` is the integer 1.
+//!
+//! # Authority
+//!
+//! | `authority` | who authors it | also needs | in the agent's schema |
+//! |---|---|---|---|
+//! | `payload` | the agent | `type` | yes |
+//! | `verified` | the application; the agent repeats it, type and all | `value` | yes |
+//! | `injected` | the application | `value` | no |
+//! | `owned` | the agent chooses, the application says among what | `set` | yes |
+//!
+//! Whatever is not payload is a *sink*: it decides where an effect goes. The type of a sink is that
+//! of its value or set. In a tainted session (an untrusted workspace, an untrusted result) a tool
+//! with `on_taint = "trusted_sinks"` is called only if each sink of the call is `verified` or
+//! `injected`: a member of an owned set is approved, but untrusted content may have chosen which.
+//!
+//! # Templates
+//!
+//! `{argument}` stands for the argument's value. In a path it is one segment, or a part of one; in
+//! a query one value; both are percent-encoded, and a value that could be more (`/`, `\`, `%`, `..`)
+//! is refused. In a header it is visible ASCII. In the body a string that is exactly `"{argument}"`
+//! takes the typed value; other strings are literal and have no braces. The body is sent in RFC
+//! 8785 form as `application/json`. A query value, header or body member whose optional argument is
+//! not in the call is left out.
+
 mod check;
 mod compile;
 mod error;
 mod file;
 mod kind;
+mod locate;
+mod lower;
 mod rules;
 mod schema;
 

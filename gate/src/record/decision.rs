@@ -1,81 +1,22 @@
-//! What the lines of both chains say: a decision record for every outcome, an intent and a receipt
-//! for every effect.
-//!
-//! What an agent, an application or a server wrote stands in them only as JSON strings, escaped as
-//! RFC 8785 says.
+//! Decision records: the gate's chain.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     string::String,
 };
-use core::fmt;
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 
+use super::{Body, UnixMillis, Why};
 use crate::{
     chain::{ChainName, Place},
     decide::{Allowed, Grounds, Refusal, Rule},
     digest::{Digest, Domain},
     id::{ArgumentName, CredentialLabel, OwnedName, PolicyName, SessionId, ToolName, ValueName},
     json::Value,
-    nonce::Nonce,
     policy::{Label, Policy},
     session::{Facts, Taint},
 };
-
-/// What a line says.
-pub trait Body: Serialize + DeserializeOwned {
-    /// In which chain it stands.
-    const CHAIN: ChainName;
-}
-
-/// Milliseconds since 1970 by the host's clock: for readers. Nothing is decided on it.
-pub type UnixMillis = u64;
-
-/// Why something ended as it did: a short sentence, maybe with another program's words in it.
-#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
-#[serde(transparent)]
-pub struct Why(String);
-
-impl Why {
-    /// The most bytes of a reason; the rest is cut off.
-    pub const MAX: usize = 4 << 10;
-
-    /// The reason as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl From<&str> for Why {
-    fn from(text: &str) -> Self {
-        let mut kept = String::new();
-        for character in text.chars() {
-            if kept.len().saturating_add(character.len_utf8()) > Self::MAX {
-                break;
-            }
-            // A NUL has no place in our JSON: a line with one could not be written.
-            kept.push(if character == '\0' {
-                char::REPLACEMENT_CHARACTER
-            } else {
-                character
-            });
-        }
-        Self(kept)
-    }
-}
-
-impl From<String> for Why {
-    fn from(text: String) -> Self {
-        Self::from(text.as_str())
-    }
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// A decision record, by the gate.
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
@@ -314,117 +255,4 @@ impl Decision {
             Self::Started { .. } => None,
         }
     }
-}
-
-/// A line of the vault's chain.
-#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Effect {
-    /// An effect that is not idempotent is about to be performed. If no receipt names this line,
-    /// the effect is in doubt.
-    Intent {
-        /// When.
-        at: UnixMillis,
-        /// What is performed.
-        effect: Bound,
-    },
-    /// What came of it.
-    Receipt {
-        /// When.
-        at: UnixMillis,
-        /// What was performed.
-        effect: Bound,
-        /// The intent, where there was one.
-        intent: Option<Place>,
-        /// What came of it.
-        outcome: Outcome,
-    },
-    /// The vault started. Every permit of an earlier run is void.
-    Started {
-        /// When.
-        at: UnixMillis,
-        /// The run, as permits name it.
-        epoch: Nonce,
-        /// The program's version.
-        version: String,
-    },
-}
-
-impl Body for Effect {
-    const CHAIN: ChainName = ChainName::Receipts;
-}
-
-/// What an effect is bound to.
-#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bound {
-    /// The call's digest.
-    pub call: Digest,
-    /// The credential's label.
-    pub credential: CredentialLabel,
-    /// The record of the decision that it rests on.
-    pub decision: Place,
-    /// The permit's nonce.
-    pub nonce: Nonce,
-    /// The policy's digest.
-    pub policy: Digest,
-    /// The session.
-    pub session: SessionId,
-    /// The tool.
-    pub tool: ToolName,
-}
-
-impl Bound {
-    /// What `permit` binds.
-    pub fn of(permit: &crate::permit::Verified) -> Self {
-        Self {
-            call: permit.call(),
-            credential: permit.credential().clone(),
-            decision: Place {
-                position: permit.position(),
-                digest: permit.decision(),
-            },
-            nonce: Nonce(permit.nonce()),
-            policy: permit.policy(),
-            session: permit.session(),
-            tool: permit.tool().clone(),
-        }
-    }
-}
-
-/// What came of an effect.
-#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Outcome {
-    /// The server answered.
-    Done {
-        /// How many bytes the result has.
-        bytes: u64,
-        /// The result's digest, after scrubbing.
-        result: Digest,
-        /// How many times the credential stood in the answer and was taken out.
-        scrubbed: u32,
-        /// The status code.
-        status: u16,
-    },
-    /// Nothing was sent.
-    Failed {
-        /// Why.
-        why: Why,
-    },
-    /// The effect may have happened.
-    InDoubt {
-        /// Why.
-        why: Why,
-    },
-    /// The vault did not act on the permit.
-    Refused {
-        /// Why.
-        why: Why,
-    },
-}
-
-/// The digest of a result, as records and receipts name it.
-pub fn result_digest(result: &[u8]) -> Digest {
-    Digest::of(Domain::Result, result)
 }

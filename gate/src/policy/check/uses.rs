@@ -1,0 +1,69 @@
+//! Which arguments the templates use.
+
+use alloc::{collections::BTreeMap, vec::Vec};
+
+use crate::{
+    id::ArgumentName,
+    policy::{OnTaint, Problem, Tool, error::Fault},
+};
+
+/// Every argument is used, and every use is of an argument; those of the path are always there,
+/// and never a payload where only trusted values may choose the target.
+pub(super) fn uses(tool: &Tool) -> Result<(), Fault> {
+    let mut used: BTreeMap<&ArgumentName, Vec<&str>> = BTreeMap::new();
+    let template = &tool.request;
+    for text in &template.path {
+        for name in text.arguments() {
+            used.entry(name).or_insert_with(|| ["url"].into());
+            let Some(argument) = tool.arguments.get(name) else {
+                continue;
+            };
+            if argument.optional {
+                return Err(Problem::OptionalInPath {
+                    argument: name.clone(),
+                }
+                .at(&["arguments", name.as_str(), "optional"]));
+            }
+            if tool.on_taint == OnTaint::TrustedSinks && !argument.authority.is_sink() {
+                return Err(Problem::PayloadInPath {
+                    argument: name.clone(),
+                }
+                .at(&["request", "url"]));
+            }
+        }
+    }
+    for (_, text) in &template.query {
+        for name in text.arguments() {
+            used.entry(name).or_insert_with(|| ["url"].into());
+        }
+    }
+    for (header, text) in &template.headers {
+        for name in text.arguments() {
+            used.entry(name)
+                .or_insert_with(|| ["headers", header.as_str()].into());
+        }
+    }
+    if let Some(body) = &template.body {
+        body.each_argument(&mut |name| {
+            used.entry(name).or_insert_with(|| ["body"].into());
+        });
+    }
+    for (name, key) in &used {
+        if !tool.arguments.contains_key(*name) {
+            return Err(Problem::UnknownArgument {
+                argument: (*name).clone(),
+            }
+            .at(key)
+            .under(&["request"]));
+        }
+    }
+    for name in tool.arguments.keys() {
+        if !used.contains_key(name) {
+            return Err(Problem::UnusedArgument {
+                argument: name.clone(),
+            }
+            .at(&["arguments", name.as_str()]));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! Intents and receipts: the vault's chain.
+
+use alloc::string::String;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Body, UnixMillis, Why};
+use crate::{
+    chain::{ChainName, Place},
+    digest::Digest,
+    id::{CredentialLabel, SessionId, ToolName},
+    nonce::Nonce,
+    permit::Verified,
+};
+
+/// A line of the vault's chain.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Effect {
+    /// An effect that is not idempotent is about to be performed. If no receipt names this line,
+    /// the effect is in doubt.
+    Intent {
+        /// When.
+        at: UnixMillis,
+        /// What is performed.
+        effect: Bound,
+    },
+    /// What came of it.
+    Receipt {
+        /// When.
+        at: UnixMillis,
+        /// What was performed.
+        effect: Bound,
+        /// The intent, where there was one.
+        intent: Option<Place>,
+        /// What came of it.
+        outcome: Outcome,
+    },
+    /// The vault started. Every permit of an earlier run is void.
+    Started {
+        /// When.
+        at: UnixMillis,
+        /// The run, as permits name it.
+        epoch: Nonce,
+        /// The program's version.
+        version: String,
+    },
+}
+
+impl Body for Effect {
+    const CHAIN: ChainName = ChainName::Receipts;
+}
+
+/// What an effect is bound to.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bound {
+    /// The call's digest.
+    pub call: Digest,
+    /// The credential's label.
+    pub credential: CredentialLabel,
+    /// The record of the decision that it rests on.
+    pub decision: Place,
+    /// The permit's nonce.
+    pub nonce: Nonce,
+    /// The policy's digest.
+    pub policy: Digest,
+    /// The session.
+    pub session: SessionId,
+    /// The tool.
+    pub tool: ToolName,
+}
+
+impl Bound {
+    /// What `permit` binds.
+    pub fn of(permit: &Verified) -> Self {
+        Self {
+            call: permit.call(),
+            credential: permit.credential().clone(),
+            decision: Place {
+                position: permit.position(),
+                digest: permit.decision(),
+            },
+            nonce: Nonce(permit.nonce()),
+            policy: permit.policy(),
+            session: permit.session(),
+            tool: permit.tool().clone(),
+        }
+    }
+}
+
+/// What came of an effect.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Outcome {
+    /// The server answered.
+    Done {
+        /// How many bytes the result has.
+        bytes: u64,
+        /// The result's digest, after scrubbing.
+        result: Digest,
+        /// How many times the credential stood in the answer and was taken out.
+        scrubbed: u32,
+        /// The status code.
+        status: u16,
+    },
+    /// Nothing was sent.
+    Failed {
+        /// Why.
+        why: Why,
+    },
+    /// The effect may have happened.
+    InDoubt {
+        /// Why.
+        why: Why,
+    },
+    /// The vault did not act on the permit.
+    Refused {
+        /// Why.
+        why: Why,
+    },
+}
