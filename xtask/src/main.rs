@@ -7,6 +7,8 @@ use clap::{Parser, Subcommand};
 
 mod build;
 mod build_ebpf;
+mod bypass;
+mod demo;
 mod places;
 mod say;
 mod setup;
@@ -29,6 +31,10 @@ enum Command {
     Build(build::Args),
     /// Build the eBPF object into `<target>/ebpf/custody.bpf.o`
     BuildEbpf,
+    /// Run the bypass suite; it attacks the whole arrangement and records what happened
+    Bypass(bypass::Args),
+    /// One confined agent, one credential that it never holds, one real effect, one refused
+    Demo(demo::Args),
     /// Install what building, testing and the demo need, and say why
     Setup(setup::Args),
     /// Run all checks and tests
@@ -42,6 +48,8 @@ fn main() -> ExitCode {
     let done = Places::find().and_then(|places| match cli.command {
         Command::Build(args) => build::run(&places, &args),
         Command::BuildEbpf => build_ebpf::run(&places).map(drop),
+        Command::Bypass(args) => bypass::run(&places, &args),
+        Command::Demo(args) => demo::run(&places, &args),
         Command::Setup(args) => setup::run(&places, &args),
         Command::Test(args) => test::run(&places, &args),
         Command::Tidy => tidy::run(&places),

@@ -9,6 +9,9 @@ use std::{
 use anyhow::{Context as _, Result};
 use cargo_metadata::MetadataCommand;
 
+const ROOT: &str = "CUSTODY_XTASK_ROOT";
+const TARGET: &str = "CUSTODY_XTASK_TARGET";
+
 /// Where things are. The target folder is the one that cargo uses (`CARGO_TARGET_DIR` counts).
 #[derive(Debug)]
 pub(crate) struct Places {
@@ -19,8 +22,14 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Asks cargo.
+    /// Asks cargo, unless we were started as root by ourselves: root may have no cargo.
     pub(crate) fn find() -> Result<Self> {
+        if let (Some(root), Some(target)) = (std::env::var_os(ROOT), std::env::var_os(TARGET)) {
+            return Ok(Self {
+                root: root.into(),
+                target: target.into(),
+            });
+        }
         let metadata = MetadataCommand::new()
             .no_deps()
             .exec()
@@ -29,6 +38,14 @@ impl Places {
             root: metadata.workspace_root.into(),
             target: metadata.target_directory.into(),
         })
+    }
+
+    /// For env(1): what [`Places::find`] reads.
+    pub(crate) fn variables(&self) -> [String; 2] {
+        [
+            format!("{ROOT}={}", self.root.display()),
+            format!("{TARGET}={}", self.target.display()),
+        ]
     }
 
     /// Tools that setup builds: `<target>/tools/bin`.

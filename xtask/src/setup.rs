@@ -9,7 +9,7 @@ use crate::{places::Places, say};
 mod host;
 mod linker;
 mod packages;
-mod python;
+pub(crate) mod python;
 
 use packages::Missing;
 

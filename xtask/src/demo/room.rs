@@ -1,0 +1,283 @@
+//! A place of the demo's own: files, user ids, a cgroup. Nothing of a real installation is
+//! touched, and nothing is left.
+
+use std::{
+    fs, io,
+    io::Read as _,
+    net::SocketAddr,
+    os::unix::fs::{PermissionsExt as _, chown},
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{places::Places, say, setup, stage};
+
+/// Above every range that others hand out, and above custodyd's defaults.
+const FIRST_UID: u32 = 1_910_000_000;
+
+/// How many uids one demo reserves.
+const UIDS: u32 = 1_000;
+
+/// Where the demo's policy names the service.
+const SERVICE: &str = "127.0.0.1:18080";
+
+/// Sticky and root's: others cannot replace what root puts there (inode(7)). Unlike `/tmp` it is
+/// not shown as a session's own.
+const PARENT: &str = "/var/tmp";
+
+/// Everything that the demo puts on the host.
+pub(super) struct Room {
+    folder: PathBuf,
+    cgroup: PathBuf,
+    first_uid: u32,
+}
+
+/// Who runs what; each has its own uid, and a gid of the same number.
+#[derive(Clone, Copy)]
+pub(super) enum User {
+    Control = 301,
+    Gate = 302,
+    Vault = 303,
+    Resolver = 304,
+    Operator = 305,
+    Service = 306,
+}
+
+impl Room {
+    /// Makes the place, with a credential of random bytes.
+    pub(super) fn make(places: &Places) -> Result<Self> {
+        let pid = std::process::id();
+        let room = Self {
+            folder: Path::new(PARENT).join(format!("custody-demo-{pid}")),
+            cgroup: cgroup2()?.join(format!("custody-demo-{pid}")),
+            first_uid: FIRST_UID + pid % 10_000 * UIDS,
+        };
+        fs::create_dir(&room.folder)
+            .with_context(|| format!("cannot make `{}`", room.folder.display()))?;
+        fs::create_dir(&room.cgroup)
+            .with_context(|| format!("cannot make `{}`", room.cgroup.display()))?;
+        open_to_all(&room.folder)?;
+        for name in ["agent", "logs", "policies", "run", "service", "state"] {
+            fs::create_dir(room.folder.join(name))
+                .with_context(|| format!("cannot make `{name}`"))?;
+            open_to_all(&room.folder.join(name))?;
+        }
+        copy(&places.programs(), &room.programs())?;
+        copy(
+            &setup::python::environment(places),
+            &room.agent().join("venv"),
+        )?;
+        copy(
+            &places.root.join("fixtures/demo/agent.py"),
+            &room.agent().join("agent.py"),
+        )?;
+        room.write("custodyd.toml", 0o644, &room.configuration())?;
+        room.write("credential", 0o600, &token()?)?;
+        Ok(room)
+    }
+
+    pub(super) fn programs(&self) -> PathBuf {
+        self.folder.join("programs")
+    }
+
+    pub(super) fn agent(&self) -> PathBuf {
+        self.folder.join("agent")
+    }
+
+    pub(super) fn configuration_file(&self) -> PathBuf {
+        self.folder.join("custodyd.toml")
+    }
+
+    pub(super) fn credential(&self) -> PathBuf {
+        self.folder.join("credential")
+    }
+
+    pub(super) fn state(&self) -> PathBuf {
+        self.folder.join("state")
+    }
+
+    pub(super) fn control_socket(&self) -> PathBuf {
+        self.folder.join("run/control.sock")
+    }
+
+    pub(super) fn log(&self, name: &str) -> PathBuf {
+        self.folder.join("logs").join(name)
+    }
+
+    pub(super) const fn uid(&self, user: User) -> u32 {
+        self.first_uid + user as u32
+    }
+
+    /// A folder that only `user` may look into.
+    pub(super) fn private(&self, name: &str, user: User) -> Result<PathBuf> {
+        let folder = self.folder.join(name);
+        let uid = self.uid(user);
+        chown(&folder, Some(uid), Some(uid)).context("chown")?;
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).context("chmod")?;
+        Ok(folder)
+    }
+
+    /// The demo's policy, for this service and with the agent's own install shown.
+    pub(super) fn write_policy(&self, places: &Places, service: SocketAddr) -> Result<()> {
+        let path = places.root.join("fixtures/policies/demo.toml");
+        let policy = fs::read_to_string(&path)
+            .with_context(|| format!("cannot read `{}`", path.display()))?;
+        let mounts = format!(
+            "[session]\nmounts = {{ read_only = [{:?}] }}\n",
+            self.agent()
+        );
+        let placed =
+            policy
+                .replace(SERVICE, &service.to_string())
+                .replacen("[session]\n", &mounts, 1);
+        if placed == policy {
+            bail!(
+                "`{}` names no service on {SERVICE} and has no `[session]`",
+                path.display()
+            );
+        }
+        self.write("policies/demo.toml", 0o644, &placed)
+    }
+
+    /// custodyd's own file: other places, other users, and one operator without privileges.
+    fn configuration(&self) -> String {
+        let at = |name: &str| self.folder.join(name);
+        format!(
+            "format = 1\n\n\
+             [paths]\ncgroup = {:?}\npolicies = {:?}\nprograms = {:?}\nruntime = {:?}\nstate = {:?}\n\n\
+             [users]\ncontrol = \"{}\"\ngate = \"{}\"\nresolver = \"{}\"\nvault = \"{}\"\n\n\
+             [uids]\nagents = {{ first = {}, count = 50 }}\n\
+             fronts = {{ first = {}, count = 50 }}\nworkers = {{ first = {}, count = 50 }}\n\n\
+             [credentials]\ndemo = {{ file = {:?} }}\n\n\
+             [[access]]\nuids = [{}]\npolicies = [\"demo\"]\nvalues = [\"customer\"]\nowned = [\"notes\", \"pages\"]\n",
+            self.cgroup,
+            at("policies"),
+            self.programs(),
+            at("run"),
+            self.state(),
+            self.uid(User::Control),
+            self.uid(User::Gate),
+            self.uid(User::Resolver),
+            self.uid(User::Vault),
+            self.first_uid,
+            self.first_uid + 100,
+            self.first_uid + 200,
+            self.credential(),
+            self.uid(User::Operator),
+        )
+    }
+
+    fn write(&self, name: &str, mode: u32, text: &str) -> Result<()> {
+        let path = self.folder.join(name);
+        let done = fs::write(&path, "")
+            .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(mode)))
+            .and_then(|()| fs::write(&path, text));
+        done.with_context(|| format!("cannot write `{}`", path.display()))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        for error in [
+            end_cgroup(&self.cgroup),
+            remove(&pins(&self.cgroup)),
+            remove(&self.folder),
+        ]
+        .into_iter()
+        .filter_map(Result::err)
+        {
+            say::error(format_args!("left behind: {error:#}"));
+        }
+    }
+}
+
+/// Ends every process below `cgroup` and removes it (cgroups(7), `cgroup.kill`).
+fn end_cgroup(cgroup: &Path) -> Result<()> {
+    let kill = cgroup.join("cgroup.kill");
+    fs::write(&kill, "1").with_context(|| format!("`{}`", kill.display()))?;
+    let until = Instant::now() + Duration::from_secs(5);
+    loop {
+        let removed = remove_cgroups(cgroup);
+        match removed {
+            Ok(()) => return Ok(()),
+            // Its processes are still on their way out.
+            Err(_) if Instant::now() < until => std::thread::sleep(Duration::from_millis(20)),
+            Err(error) => return Err(error).with_context(|| format!("`{}`", cgroup.display())),
+        }
+    }
+}
+
+fn remove_cgroups(cgroup: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(cgroup)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            remove_cgroups(&entry.path())?;
+        }
+    }
+    fs::remove_dir(cgroup)
+}
+
+/// Where custodyd pins the hooks of the installation below `cgroup`.
+fn pins(cgroup: &Path) -> PathBuf {
+    let mut name = String::new();
+    for character in cgroup.to_string_lossy().chars() {
+        match character {
+            '/' => name.push('-'),
+            'a'..='z' | 'A'..='Z' | '0'..='9' => name.push(character),
+            other => name.push_str(&format!("_{:02x}", u32::from(other))),
+        }
+    }
+    Path::new("/sys/fs/bpf/custody").join(name)
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("`{}`", path.display()))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn cgroup2() -> Result<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").context("cannot read the mounts")?;
+    mounts
+        .lines()
+        .map(|line| line.split(' ').collect::<Vec<_>>())
+        .find_map(|fields| match fields.as_slice() {
+            [_, place, "cgroup2", ..] => Some(PathBuf::from(place)),
+            _ => None,
+        })
+        .context("no cgroup2 is mounted")
+}
+
+fn open_to_all(folder: &Path) -> Result<()> {
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))
+        .with_context(|| format!("chmod of `{}`", folder.display()))
+}
+
+/// Root's own copy, whoever built it.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    stage::must(
+        Command::new("cp")
+            .args([
+                "-r",
+                "--no-dereference",
+                "--preserve=mode,links",
+                "--reflink=auto",
+            ])
+            .args([from, to]),
+    )
+}
+
+/// A token that nobody has seen before: what a canary has to be.
+fn token() -> Result<String> {
+    let mut bytes = [0; 16];
+    fs::File::open("/dev/urandom")
+        .and_then(|mut random| random.read_exact(&mut bytes))
+        .context("cannot draw a token")?;
+    Ok(format!("fake-token-for-demo-{}", hex::encode(bytes)))
+}
