@@ -2,14 +2,18 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`attempts`] | the attempts, as data |
 //! | [`evidence`] | rows, and the status of property E computed from them |
 //! | [`probe`] | one attack, as it runs inside a session |
 //! | [`standin`] | targets for the controls: where a layer or the gate is missing |
+//! | [`suite`] | every attempt in its arms, judged by the witness |
 //! | [`witness`] | the real service whose record says what happened |
 //!
 //! **Invariant:** nothing here is part of the service; nothing of the service depends on it.
 
+pub mod attempts;
 pub mod evidence;
 pub mod probe;
 pub mod standin;
+pub mod suite;
 pub mod witness;

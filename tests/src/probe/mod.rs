@@ -93,6 +93,15 @@ pub enum Attack {
         /// What is said.
         lines: Vec<Line>,
     },
+    /// Run a script of another language; what it prints is what it heard.
+    Script {
+        /// The interpreter.
+        interpreter: PathBuf,
+        /// The script.
+        script: String,
+        /// What the script reads on standard input.
+        input: String,
+    },
     /// Speak HTTP over TCP.
     Tcp {
         /// To where.
@@ -167,6 +176,11 @@ fn attempt(attack: &Attack, report: &mut Report) -> Option<()> {
         Attack::Local { to, how, effect } => local::speak(to, *how, effect, report),
         Attack::Memory { by, pids, effect } => memory::look(*by, pids, effect, report),
         Attack::Message { socket, lines } => message::speak(socket, lines, report),
+        Attack::Script {
+            interpreter,
+            script,
+            input,
+        } => program::script(interpreter, script, input, report),
         Attack::Tcp { to, how, effect } => network::tcp(*to, *how, effect, report),
         Attack::Twin { of, plant } => plant::twin(of, plant, report),
     }

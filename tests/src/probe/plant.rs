@@ -43,6 +43,7 @@ pub(super) fn twin(of: &Attack, plant: &str, report: &mut Report) -> Option<()> 
         | Attack::ForgePlan { .. }
         | Attack::Local { .. }
         | Attack::Message { .. }
+        | Attack::Script { .. }
         | Attack::Tcp { .. }
         | Attack::Twin { .. } => {
             report.absorb(super::run(of));

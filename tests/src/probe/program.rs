@@ -166,6 +166,34 @@ pub(super) fn forge_permit(socket: &Path, effect: &Effect, report: &mut Report) 
     Some(())
 }
 
+pub(super) fn script(
+    interpreter: &Path,
+    script: &str,
+    input: &str,
+    report: &mut Report,
+) -> Option<()> {
+    let mut child = report.step(
+        "execve the interpreter",
+        Command::new(interpreter)
+            .arg("-c")
+            .arg(script)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn(),
+    )?;
+    if let Some(mut stdin) = child.stdin.take() {
+        report.step("write", stdin.write_all(input.as_bytes()))?;
+    }
+    let output = report.step("wait4", child.wait_with_output())?;
+    report.heard(&output.stdout);
+    report.heard(&output.stderr);
+    if !output.status.success() {
+        report.words("the script", output.status.to_string());
+    }
+    Some(())
+}
+
 /// Starts `program` with `channel` as descriptor 3.
 fn start(program: &Path, channel: &OwnedFd) -> io::Result<Child> {
     // sh(1) puts the channel at 3: there is no unsafe code here to do it between fork and exec.

@@ -18,14 +18,15 @@ pub(super) fn serve(stream: &UnixStream, upstream: &Upstream) -> io::Result<()> 
             writer.write_all(b"{\"error\":\"not JSON\"}\n")?;
             continue;
         };
-        let answer = match message {
-            Value::Array(batch) => Value::Array(
+        let answer = if let Value::Array(batch) = &message {
+            Value::Array(
                 batch
                     .iter()
                     .map(|message| dispatch(message, upstream))
                     .collect::<io::Result<_>>()?,
-            ),
-            message => dispatch(&message, upstream)?,
+            )
+        } else {
+            dispatch(&message, upstream)?
         };
         writer.write_all(answer.to_string().as_bytes())?;
         writer.write_all(b"\n")?;

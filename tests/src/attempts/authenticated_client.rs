@@ -1,0 +1,138 @@
+//! Through someone who is authenticated already: an inherited connection, a deputy on a socket, a
+//! descriptor taken from a client, the worker's own connection.
+
+use custody_wire::layer::Layer;
+
+use super::{Attempt, Carries, Owner, Promised, TwinShows, own_listener, planted};
+use crate::{
+    evidence::row::Class,
+    probe::{Address, Attack, By, How},
+    suite::message,
+};
+
+pub(super) const ALL: &[Attempt] = &[
+    Attempt {
+        id: "client/inherited-connection",
+        class: Class::AuthenticatedClient,
+        mechanism: "an inherited connection",
+        question: "Does a session inherit a connection that its caller had authenticated?",
+        needs: &[],
+        promised: Promised::Layers(&[Layer::Fds]),
+        source: "kernel.md 1.3: no filter closes an inherited socket",
+        owner: Owner::Standin,
+        carries: Carries::Connection,
+        attack: |_, _, effect| Attack::Descriptors { effect },
+        twin: |scene, effect| planted(scene, Attack::Descriptors { effect }),
+        twin_shows: TwinShows::Planted,
+    },
+    Attempt {
+        id: "client/pidfd-getfd",
+        class: Class::AuthenticatedClient,
+        mechanism: "a connection taken from a client",
+        question: "Can the socket of an authenticated client be copied?",
+        needs: &[],
+        promised: Promised::Layers(&[
+            Layer::Seccomp,
+            Layer::Uid,
+            Layer::PidNamespace,
+            Layer::Landlock,
+        ]),
+        source: "kernel.md section 3: pidfd_getfd takes a socket",
+        owner: Owner::Standin,
+        carries: Carries::Nothing,
+        attack: |scene, arm, effect| Attack::Memory {
+            by: By::PidfdGetfd,
+            pids: scene.clients(arm),
+            effect,
+        },
+        twin: |scene, effect| {
+            planted(
+                scene,
+                Attack::Memory {
+                    by: By::ProcMem,
+                    pids: Vec::new(),
+                    effect,
+                },
+            )
+        },
+        twin_shows: TwinShows::Planted,
+    },
+    Attempt {
+        id: "deputy/unix-path",
+        class: Class::AuthenticatedClient,
+        mechanism: "a deputy on a path",
+        question: "May a session speak to a program that listens on a path and has a key?",
+        needs: &[],
+        promised: Promised::Layers(&[Layer::CgroupUnix, Layer::MountNamespace]),
+        source: "nolabs-ai/nono#781: a deny rule on a socket's path does not stop connect(2)",
+        owner: Owner::Standin,
+        carries: Carries::Nothing,
+        attack: |scene, _, effect| Attack::Local {
+            to: Address::Path(scene.deputy_path.clone()),
+            how: How::Stream,
+            effect,
+        },
+        twin: own_listener,
+        twin_shows: TwinShows::Said("HTTP/1.1 200"),
+    },
+    Attempt {
+        id: "deputy/unix-abstract",
+        class: Class::AuthenticatedClient,
+        mechanism: "a deputy on an abstract name",
+        question: "May a session speak to a program that listens on an abstract name?",
+        needs: &[],
+        promised: Promised::Layers(&[Layer::CgroupUnix, Layer::NetworkNamespace, Layer::Landlock]),
+        source: "Zouuup/landrun#43: D-Bus and others by their sockets",
+        owner: Owner::Standin,
+        carries: Carries::Nothing,
+        attack: |scene, _, effect| Attack::Local {
+            to: Address::Abstract(scene.deputy_name.clone()),
+            how: How::Stream,
+            effect,
+        },
+        twin: own_listener,
+        twin_shows: TwinShows::Said("HTTP/1.1 200"),
+    },
+    Attempt {
+        id: "deputy/datagram-pair",
+        class: Class::AuthenticatedClient,
+        mechanism: "sendto(2) from a datagram pair",
+        question: "May a session send to a path without socket(2) and connect(2)?",
+        needs: &[],
+        promised: Promised::Layers(&[Layer::Seccomp, Layer::CgroupUnix, Layer::MountNamespace]),
+        source: "trpc-agent-go#2426: socketpair(SOCK_DGRAM) and sendto walk around the filter",
+        owner: Owner::Standin,
+        carries: Carries::Nothing,
+        attack: |scene, _, effect| Attack::Local {
+            to: Address::Path(scene.deputy_datagram.clone()),
+            how: How::PairDatagram,
+            effect,
+        },
+        twin: own_listener,
+        twin_shows: TwinShows::Said("HTTP/1.1 200"),
+    },
+    Attempt {
+        id: "client/request-smuggling",
+        class: Class::AuthenticatedClient,
+        mechanism: "a second request inside the worker's connection",
+        question: "Can an argument end the worker's request and begin one of its own?",
+        needs: &[],
+        promised: Promised::Gate {
+            says: &["read_note", "note"],
+            mutant: "gate-percent-encoding",
+        },
+        source: "CWE-93 and CWE-444: line breaks in what becomes a request",
+        owner: Owner::Standin,
+        carries: Carries::Nothing,
+        attack: |scene, arm, effect| {
+            message::call(
+                scene,
+                arm,
+                "read_note",
+                &serde_json::json!({"note": message::smuggled(&effect)}),
+            )
+        },
+        twin: |scene, effect| message::allowed(scene, &effect),
+        twin_shows: TwinShows::Effect,
+    },
+];

@@ -1,0 +1,186 @@
+//! The attempts: each is data and a function, one file for each class of §12.2.
+
+mod authenticated_client;
+mod extracted_callable;
+mod shared_process_credential;
+mod unregistered_tool;
+mod without_authorization;
+
+use custody_wire::layer::Layer;
+
+use crate::{
+    evidence::row::Class,
+    probe::{Attack, Effect},
+    suite::scene::Scene,
+};
+
+/// One attempt.
+#[derive(Debug)]
+pub struct Attempt {
+    /// `family/name`, stable.
+    pub id: &'static str,
+    /// Its class.
+    pub class: Class,
+    /// The trick. IPv4 and IPv6 of one trick are one mechanism.
+    pub mechanism: &'static str,
+    /// The question it asks, in one sentence.
+    pub question: &'static str,
+    /// What it needs from the host.
+    pub needs: &'static [Need],
+    /// What is promised to refuse it.
+    pub promised: Promised,
+    /// The incident or paper that it comes from.
+    pub source: &'static str,
+    /// Who owns the target: in the reach arm the attack runs under the same uid.
+    pub owner: Owner,
+    /// What the caller carries into every arm, for the attack to find.
+    pub carries: Carries,
+    /// The attack, for one arm.
+    pub attack: fn(&Scene, Arm, Effect) -> Attack,
+    /// The same code path against what is allowed.
+    pub twin: fn(&Scene, Effect) -> Attack,
+    /// By what the twin is seen to have succeeded.
+    pub twin_shows: TwinShows,
+}
+
+/// What an attempt needs from the host.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Need {
+    /// The interpreter, by its path.
+    Program(&'static str),
+}
+
+impl Need {
+    /// What is missing here; none if nothing is.
+    pub fn missing(self) -> Option<String> {
+        match self {
+            Self::Program(path) => (!std::path::Path::new(path).exists()).then(|| path.into()),
+        }
+    }
+}
+
+/// What is promised to refuse an attempt.
+#[derive(Debug)]
+pub enum Promised {
+    /// A rule of the gate: not ablated; the mutant that takes it away.
+    Gate {
+        /// What the refusal says, any of these.
+        says: &'static [&'static str],
+        /// The mutant's name.
+        mutant: &'static str,
+    },
+    /// Layers of confinement, each tried alone.
+    Layers(&'static [Layer]),
+}
+
+/// Who owns an attempt's target.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Owner {
+    /// Root: the credential's file.
+    Root,
+    /// The stand-in.
+    Standin,
+}
+
+/// What the caller carries into every arm.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Carries {
+    /// A connection to a deputy, as an open descriptor.
+    Connection,
+    /// A canary in the environment.
+    Environment,
+    /// A canary in an open file.
+    File,
+    /// Nothing.
+    Nothing,
+}
+
+/// In which arm an attack runs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Arm {
+    /// In full confinement, through the real service.
+    Confined,
+    /// With one layer left in.
+    Only(Layer),
+    /// With every promised layer removed.
+    Reach,
+}
+
+/// By what a twin is seen to have succeeded.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TwinShows {
+    /// The witness saw its nonce, through the gate.
+    Effect,
+    /// It read what was planted for it.
+    Planted,
+    /// It heard this in an answer.
+    Said(&'static str),
+    /// It came past this step.
+    Step(&'static str),
+}
+
+/// Every attempt, in the order of the specification's classes.
+pub fn all() -> Vec<&'static Attempt> {
+    [
+        without_authorization::ALL,
+        unregistered_tool::ALL,
+        extracted_callable::ALL,
+        shared_process_credential::ALL,
+        authenticated_client::ALL,
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// A twin that speaks to a listener of its own, over the only family that is allowed.
+fn own_listener(_scene: &Scene, effect: Effect) -> Attack {
+    Attack::Local {
+        to: crate::probe::Address::Own,
+        how: crate::probe::How::Stream,
+        effect,
+    }
+}
+
+/// A twin that plants what the attack then finds.
+fn planted(scene: &Scene, of: Attack) -> Attack {
+    Attack::Twin {
+        of: Box::new(of),
+        plant: scene.plant.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::evidence::status::MECHANISMS_MIN;
+
+    #[test]
+    fn every_class_has_enough_mechanisms_and_every_attempt_a_name_of_its_own() {
+        let all = all();
+        for class in Class::ALL {
+            let mechanisms: BTreeSet<_> = all
+                .iter()
+                .filter(|attempt| attempt.class == class)
+                .map(|attempt| attempt.mechanism)
+                .collect();
+            assert!(
+                mechanisms.len() >= MECHANISMS_MIN,
+                "{class}: {mechanisms:?}"
+            );
+        }
+        let ids: BTreeSet<_> = all.iter().map(|attempt| attempt.id).collect();
+        assert_eq!(ids.len(), all.len());
+    }
+
+    #[test]
+    fn every_attempt_is_expected_before_the_run() {
+        let expected = crate::evidence::expected().unwrap();
+        for attempt in all() {
+            assert!(expected.contains_key(attempt.id), "{}", attempt.id);
+        }
+        assert_eq!(expected.len(), all().len(), "an expectation of no attempt");
+    }
+}

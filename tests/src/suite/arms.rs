@@ -1,0 +1,169 @@
+//! The arms that need no service: the probe with every layer removed.
+
+use std::{
+    io::Write as _,
+    os::{
+        fd::{AsRawFd as _, OwnedFd},
+        unix::{net::UnixStream, process::CommandExt as _},
+    },
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use nix::{
+    fcntl::{FcntlArg, FdFlag, fcntl},
+    sys::memfd::{MFdFlags, memfd_create},
+};
+
+use super::{
+    judge::Seen,
+    scene::{SHARED_UID, Scene},
+};
+use crate::{
+    attempts::{Carries, Owner},
+    probe::{Attack, Report},
+};
+
+/// How long one arm may take: a probe that is stopped in it is killed.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The variable that a caller carries a canary in.
+pub const CARRIED: &str = "SERVICE_API_KEY";
+
+/// What a caller carries into an arm, held open until the arm is over.
+#[derive(Debug)]
+pub struct Carried {
+    /// A canary for the environment.
+    pub environment: Option<String>,
+    fd: Option<OwnedFd>,
+}
+
+impl Carried {
+    /// Makes it.
+    ///
+    /// # Errors
+    /// When the descriptor cannot be made.
+    pub fn make(carries: Carries, scene: &Scene) -> anyhow::Result<Self> {
+        let mut carried = Self {
+            environment: None,
+            fd: None,
+        };
+        match carries {
+            Carries::Nothing => {}
+            Carries::Environment => carried.environment = Some(scene.carried().into()),
+            Carries::File => {
+                let file = memfd_create(c"carried", MFdFlags::empty())?;
+                let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+                std::fs::write(path, scene.carried())?;
+                carried.fd = Some(file);
+            }
+            Carries::Connection => {
+                let stream = OwnedFd::from(UnixStream::connect(&scene.deputy_path)?);
+                fcntl(&stream, FcntlArg::F_SETFD(FdFlag::empty()))?;
+                carried.fd = Some(stream);
+            }
+        }
+        Ok(carried)
+    }
+
+    /// The descriptor, if there is one. It stays open across execve(2).
+    pub const fn fd(&self) -> Option<&OwnedFd> {
+        self.fd.as_ref()
+    }
+
+    /// Puts it into `command`'s environment.
+    pub fn into_environment(&self, command: &mut Command) {
+        if let Some(canary) = &self.environment {
+            command.env(CARRIED, canary);
+        }
+    }
+}
+
+/// Runs the probe with every layer removed: the uid of who owns the target, the host's namespaces, the
+/// caller's environment and descriptors.
+///
+/// # Errors
+/// When the probe cannot be started or the witness's record not be read.
+pub fn reach(
+    scene: &Scene,
+    owner: Owner,
+    attack: &Attack,
+    nonce: &str,
+    carried: &Carried,
+) -> anyhow::Result<Seen> {
+    let mut command = Command::new(scene.program("custody-probe"));
+    let uid = match owner {
+        Owner::Root => 0,
+        Owner::Standin => SHARED_UID,
+    };
+    command.uid(uid).gid(uid).current_dir("/");
+    carried.into_environment(&mut command);
+    run(scene, command, attack, nonce)
+}
+
+/// Gives `attack` to `command` and sees what comes of it.
+///
+/// # Errors
+/// When the command cannot be started or the witness's record not be read.
+pub fn run(
+    scene: &Scene,
+    mut command: Command,
+    attack: &Attack,
+    nonce: &str,
+) -> anyhow::Result<Seen> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("start the arm")?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A child that is gone already reads nothing: its output says why.
+        drop(stdin.write_all(&serde_json::to_vec(attack)?));
+    }
+    let watched = i32::try_from(child.id()).unwrap_or(0);
+    let end = Instant::now() + PATIENCE;
+    let output = thread::scope(|scope| {
+        let waiting = scope.spawn(move || child.wait_with_output());
+        while !waiting.is_finished() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(5));
+        }
+        if !waiting.is_finished() {
+            let pid = nix::unistd::Pid::from_raw(watched);
+            let killed = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
+            // It may have ended by itself in this moment.
+            debug_assert!(matches!(killed, Ok(()) | Err(nix::errno::Errno::ESRCH)));
+        }
+        waiting.join()
+    })
+    .map_err(|_panic| anyhow::anyhow!("the arm's reader panicked"))??;
+    see(scene, &output.stdout, &output.stderr, nonce)
+}
+
+/// What the witness and the bytes say.
+///
+/// # Errors
+/// When the witness's record cannot be read.
+pub fn see(scene: &Scene, stdout: &[u8], stderr: &[u8], nonce: &str) -> anyhow::Result<Seen> {
+    let effects = scene.effects(nonce).context("the witness's record")?;
+    let reached = match effects.first() {
+        Some(seen) => Some(format!(
+            "the witness saw {} {} by `{}`",
+            seen.method,
+            seen.target,
+            seen.who.as_deref().unwrap_or("nobody")
+        )),
+        None => scene
+            .canary_in(stdout)
+            .or_else(|| scene.canary_in(stderr))
+            .map(|whose| format!("{whose} was read")),
+    };
+    let noise = String::from_utf8_lossy(if stderr.is_empty() { stdout } else { stderr });
+    Ok(Seen {
+        reached,
+        report: serde_json::from_slice::<Report>(stdout).ok(),
+        noise: noise.chars().take(600).collect(),
+    })
+}

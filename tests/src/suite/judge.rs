@@ -1,0 +1,448 @@
+//! From what was seen in the arms to a row.
+
+use std::collections::BTreeMap;
+
+use custody_wire::layer::Layer;
+
+use crate::{
+    attempts::{Attempt, Promised, TwinShows},
+    evidence::row::{Control, Expected, Leg, LegOutcome, Outcome, Row},
+    probe::Report,
+};
+
+/// What was seen in one arm.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// What the witness or the canary says: the effect was reached.
+    pub reached: Option<String>,
+    /// What the probe says; none if it did not run.
+    pub report: Option<Report>,
+    /// What was heard instead of a report.
+    pub noise: String,
+}
+
+impl Seen {
+    /// What refused, in words.
+    fn refusals(&self) -> String {
+        match &self.report {
+            Some(report) => report.refusals().join("; "),
+            None => format!("the probe did not report: {}", self.noise),
+        }
+    }
+}
+
+/// What was seen in all arms of one attempt.
+#[derive(Clone, Debug)]
+pub struct Arms {
+    /// In full confinement.
+    pub confined: Seen,
+    /// With every promised layer removed.
+    pub reach: Seen,
+    /// The same code path against what is allowed.
+    pub twin: Seen,
+    /// With one layer left in; or why there was no such run.
+    pub only: Vec<(Layer, Result<Seen, String>)>,
+    /// With one layer taken out, where only one refuses alone.
+    pub without: Option<(Layer, Result<Seen, String>)>,
+}
+
+/// Judges one attempt.
+pub fn judge(
+    attempt: &Attempt,
+    arms: &Arms,
+    plant: &str,
+    expected: &BTreeMap<String, Expected>,
+) -> Row {
+    let reach = reach(&arms.reach);
+    let twin = twin(attempt.twin_shows, &arms.twin, plant);
+    let legs: Vec<Leg> = arms
+        .only
+        .iter()
+        .map(|(layer, seen)| leg(*layer, seen))
+        .collect();
+    let mut notes = Vec::new();
+    let outcome = outcome(attempt, &arms.confined, &reach, &twin, &legs);
+    match &attempt.promised {
+        Promised::Gate { mutant, .. } => {
+            notes.push(format!("not ablated; mutant {mutant}, to come"));
+        }
+        Promised::Layers(_) => notes.extend(one_leg(&legs, arms.without.as_ref())),
+    }
+    let expected = expected.get(attempt.id).cloned();
+    Row {
+        id: attempt.id.into(),
+        class: attempt.class,
+        mechanism: attempt.mechanism.into(),
+        question: attempt.question.into(),
+        source: attempt.source.into(),
+        promised: promised(&attempt.promised),
+        as_expected: expected.as_ref().is_some_and(|e| e.agrees(&outcome)),
+        outcome,
+        reach,
+        twin,
+        legs,
+        expected,
+        notes,
+    }
+}
+
+/// A row for an attempt that this host cannot make.
+pub fn not_attempted(
+    attempt: &Attempt,
+    need: String,
+    expected: &BTreeMap<String, Expected>,
+) -> Row {
+    let outcome = Outcome::NotAttempted { need };
+    let none = || Control {
+        holds: false,
+        what: "not run".into(),
+    };
+    let expected = expected.get(attempt.id).cloned();
+    Row {
+        id: attempt.id.into(),
+        class: attempt.class,
+        mechanism: attempt.mechanism.into(),
+        question: attempt.question.into(),
+        source: attempt.source.into(),
+        promised: promised(&attempt.promised),
+        // What is missing here may be there elsewhere: the row says so, and the run goes on.
+        as_expected: true,
+        outcome,
+        reach: none(),
+        twin: none(),
+        legs: Vec::new(),
+        expected,
+        notes: Vec::new(),
+    }
+}
+
+fn promised(promised: &Promised) -> Vec<String> {
+    match promised {
+        Promised::Gate { .. } => vec!["gate".into()],
+        Promised::Layers(layers) => layers.iter().map(|layer| layer.name().into()).collect(),
+    }
+}
+
+fn reach(seen: &Seen) -> Control {
+    match &seen.reached {
+        Some(proof) => Control {
+            holds: true,
+            what: proof.clone(),
+        },
+        None => Control {
+            holds: false,
+            what: format!("not reached: {}", seen.refusals()),
+        },
+    }
+}
+
+fn twin(shows: TwinShows, seen: &Seen, plant: &str) -> Control {
+    let report = seen.report.as_ref();
+    let shown = match shows {
+        TwinShows::Effect => seen.reached.clone(),
+        TwinShows::Planted => report
+            .filter(|report| report.found.contains(plant))
+            .map(|_| "it found what was planted for it".into()),
+        TwinShows::Said(words) => report
+            .filter(|report| report.said.contains(words))
+            .map(|_| format!("it heard `{words}`")),
+        TwinShows::Step(step) => report
+            .filter(|report| {
+                report
+                    .steps
+                    .iter()
+                    .any(|done| done.step == step && done.failed.is_none())
+            })
+            .map(|_| format!("it came past `{step}`")),
+    };
+    match shown {
+        Some(what) => Control { holds: true, what },
+        None => Control {
+            holds: false,
+            what: format!("did not succeed: {}{}", seen.refusals(), said(seen)),
+        },
+    }
+}
+
+fn leg(layer: Layer, seen: &Result<Seen, String>) -> Leg {
+    let (outcome, saw) = match seen {
+        Err(why) => (LegOutcome::NotRun, why.clone()),
+        Ok(seen) => match (&seen.reached, &seen.report) {
+            (Some(proof), _) => (LegOutcome::Reached, proof.clone()),
+            (None, Some(_)) => (LegOutcome::Refused, seen.refusals()),
+            // Without a report nothing was refused: nothing ran.
+            (None, None) => (LegOutcome::NotRun, seen.refusals()),
+        },
+    };
+    Leg {
+        layer: layer.name().into(),
+        outcome,
+        saw,
+    }
+}
+
+fn outcome(
+    attempt: &Attempt,
+    confined: &Seen,
+    reach: &Control,
+    twin: &Control,
+    legs: &[Leg],
+) -> Outcome {
+    if let Some(proof) = &confined.reached {
+        return Outcome::Reached {
+            proof: proof.clone(),
+        };
+    }
+    let inconclusive = |why: String| Outcome::Inconclusive { why };
+    let Some(report) = &confined.report else {
+        return inconclusive(confined.refusals());
+    };
+    if !reach.holds {
+        return inconclusive(format!("the reach arm does not reach: {}", reach.what));
+    }
+    if !twin.holds {
+        return inconclusive(format!("the twin does not succeed: {}", twin.what));
+    }
+    match &attempt.promised {
+        Promised::Gate { says, .. } => {
+            let heard = format!("{} {}", report.said, confined.refusals());
+            match says.iter().find(|words| heard.contains(**words)) {
+                Some(_) => Outcome::Refused {
+                    layer: "gate".into(),
+                    reason: last_words(report, &confined.refusals()),
+                },
+                None => inconclusive(format!("not reached, and no rule is named: {heard}")),
+            }
+        }
+        Promised::Layers(_) => {
+            let saw = confined.refusals();
+            // The layer whose run alone looks like the whole; otherwise the first that refuses.
+            let refusing = || legs.iter().filter(|leg| leg.outcome == LegOutcome::Refused);
+            match refusing()
+                .find(|leg| leg.saw == saw)
+                .or_else(|| refusing().next())
+            {
+                Some(leg) => Outcome::Refused {
+                    layer: leg.layer.clone(),
+                    reason: saw,
+                },
+                None => inconclusive(format!(
+                    "not reached ({saw}), and no isolating run shows which layer refuses"
+                )),
+            }
+        }
+    }
+}
+
+/// Where a row stands on one layer, the run without it shows what that means.
+fn one_leg(legs: &[Leg], without: Option<&(Layer, Result<Seen, String>)>) -> Vec<String> {
+    let refusing: Vec<&Leg> = legs
+        .iter()
+        .filter(|leg| leg.outcome == LegOutcome::Refused)
+        .collect();
+    let [only] = refusing.as_slice() else {
+        return Vec::new();
+    };
+    let removed = match without {
+        None => "the run without it was not made".into(),
+        Some((_, Err(why))) => format!("the run without it was not made: {why}"),
+        Some((_, Ok(seen))) => match &seen.reached {
+            Some(_) => "removed, it is reached".into(),
+            None => format!("removed, it is still refused: {}", seen.refusals()),
+        },
+    };
+    vec![format!("stands on one leg: {}; {removed}", only.layer)]
+}
+
+/// The last line that was heard, shortened: it is where a refusal names its rule.
+fn last_words(report: &Report, refusals: &str) -> String {
+    const CAP: usize = 400;
+    let last = report.said.lines().last().unwrap_or(refusals);
+    let last = if last.is_empty() { refusals } else { last };
+    last.chars().take(CAP).collect()
+}
+
+fn said(seen: &Seen) -> String {
+    seen.report
+        .as_ref()
+        .map(|report| format!("; it heard: {}", last_words(report, "nothing")))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        attempts,
+        probe::{Failure, Step},
+    };
+
+    fn attempt(id: &str) -> &'static Attempt {
+        attempts::all().into_iter().find(|a| a.id == id).unwrap()
+    }
+
+    fn refused(step: &str, name: &str) -> Seen {
+        Seen {
+            reached: None,
+            report: Some(Report {
+                steps: vec![Step {
+                    step: step.into(),
+                    failed: Some(Failure {
+                        errno: 1,
+                        name: name.into(),
+                    }),
+                }],
+                ..Report::default()
+            }),
+            noise: String::new(),
+        }
+    }
+
+    fn reached() -> Seen {
+        Seen {
+            reached: Some("the witness saw it".into()),
+            ..refused("x", "EPERM")
+        }
+    }
+
+    fn said(words: &str) -> Seen {
+        Seen {
+            reached: None,
+            report: Some(Report {
+                said: words.into(),
+                ..Report::default()
+            }),
+            noise: String::new(),
+        }
+    }
+
+    fn arms() -> Arms {
+        Arms {
+            confined: refused("socket", "EPERM"),
+            reach: reached(),
+            twin: said("HTTP/1.1 200 OK"),
+            only: vec![
+                (Layer::Landlock, Ok(reached())),
+                (Layer::CgroupInet, Ok(refused("connect", "EPERM"))),
+                (Layer::Seccomp, Ok(refused("socket", "EPERM"))),
+            ],
+            without: None,
+        }
+    }
+
+    fn row(arms: &Arms) -> Row {
+        judge(attempt("direct/tcp"), arms, "plant", &BTreeMap::new())
+    }
+
+    #[test]
+    fn a_refusal_names_the_layer_that_its_own_run_showed() {
+        let row = row(&arms());
+        assert_eq!(
+            row.outcome,
+            Outcome::Refused {
+                layer: "seccomp".into(),
+                reason: "socket: EPERM".into()
+            }
+        );
+        assert_eq!(row.notes, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_success_is_recorded_as_a_success_whatever_the_probe_says() {
+        let confined = reached();
+        let row = row(&Arms { confined, ..arms() });
+        assert!(matches!(row.outcome, Outcome::Reached { .. }));
+    }
+
+    #[test]
+    fn without_a_control_or_a_leg_a_refusal_is_inconclusive() {
+        let lacking = [
+            Arms {
+                reach: refused("connect", "ECONNREFUSED"),
+                ..arms()
+            },
+            Arms {
+                twin: refused("connect", "EPERM"),
+                ..arms()
+            },
+            Arms {
+                only: Vec::new(),
+                ..arms()
+            },
+            Arms {
+                only: vec![(Layer::Seccomp, Ok(reached()))],
+                ..arms()
+            },
+            Arms {
+                only: vec![(Layer::Seccomp, Err("no launcher".into()))],
+                ..arms()
+            },
+            Arms {
+                confined: Seen {
+                    reached: None,
+                    report: None,
+                    noise: "no such file".into(),
+                },
+                ..arms()
+            },
+        ];
+        for arms in lacking {
+            let row = row(&arms);
+            assert!(
+                matches!(row.outcome, Outcome::Inconclusive { .. }),
+                "{row:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_probe_that_did_not_run_in_an_isolating_run_refused_nothing() {
+        let silent = Seen {
+            reached: None,
+            report: None,
+            noise: "killed".into(),
+        };
+        let row = row(&Arms {
+            only: vec![(Layer::Seccomp, Ok(silent))],
+            ..arms()
+        });
+        assert_eq!(row.legs[0].outcome, LegOutcome::NotRun);
+        assert!(matches!(row.outcome, Outcome::Inconclusive { .. }));
+    }
+
+    #[test]
+    fn one_leg_is_named_with_what_follows_from_its_removal() {
+        let only = vec![(Layer::Seccomp, Ok(refused("socket", "EPERM")))];
+        let without = Some((Layer::Seccomp, Ok(reached())));
+        let row = row(&Arms {
+            only,
+            without,
+            ..arms()
+        });
+        assert_eq!(
+            row.notes,
+            ["stands on one leg: seccomp; removed, it is reached"]
+        );
+    }
+
+    #[test]
+    fn a_rule_of_the_gate_must_be_named_by_the_refusal() {
+        let gate = |confined| {
+            let arms = Arms {
+                confined,
+                twin: reached(),
+                only: Vec::new(),
+                ..arms()
+            };
+            judge(attempt("name/absent"), &arms, "plant", &BTreeMap::new()).outcome
+        };
+        assert!(matches!(
+            gate(said("refused: unknown tool `publish_page`")),
+            Outcome::Refused { layer, .. } if layer == "gate"
+        ));
+        assert!(matches!(
+            gate(said("timeout")),
+            Outcome::Inconclusive { .. }
+        ));
+    }
+}

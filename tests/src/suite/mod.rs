@@ -1,0 +1,10 @@
+//! The suite: every attempt in its arms, judged by the witness.
+//!
+//! **Invariant:** an attempt's own words decide nothing. What it came to is read from the
+//! witness's record and from the bytes that the agent could read.
+
+pub mod arms;
+pub mod guard;
+pub mod judge;
+pub mod message;
+pub mod scene;

@@ -1,0 +1,305 @@
+//! What stands around the attempts of one run: the witness, the stand-ins, secrets and places.
+
+use std::{
+    fs,
+    io::{self, BufRead as _, BufReader, Write as _},
+    net::SocketAddr,
+    os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, ensure};
+
+use crate::{
+    attempts::Arm,
+    probe::Effect,
+    standin,
+    witness::record::{self, Seen},
+};
+
+/// The uid of the stand-ins, and of the probe in the reach arms: outside every range that custody
+/// or others hand out (systemd's UIDS-GIDS document).
+pub const SHARED_UID: u32 = 1_900_999_001;
+
+/// What stands around the attempts of one run.
+#[derive(Debug)]
+pub struct Scene {
+    /// Secrets and records: root's alone.
+    private: tempfile::TempDir,
+    /// Sockets of the stand-ins, for anyone, where system services have theirs.
+    public: tempfile::TempDir,
+    /// The programs, as they are installed.
+    programs: PathBuf,
+    witness: Child,
+    standin: Child,
+    /// Where the witness listens.
+    pub witness_address: SocketAddr,
+    /// The recipient that the application trusts.
+    pub recipient: String,
+    /// What twins find.
+    pub plant: String,
+    /// The credential's file, as the service reads it.
+    pub credential_file: PathBuf,
+    /// A deputy's path.
+    pub deputy_path: PathBuf,
+    /// A deputy's abstract name.
+    pub deputy_name: String,
+    /// A datagram deputy's path.
+    pub deputy_datagram: PathBuf,
+    /// A token that is given to the agent on purpose.
+    leaked: String,
+    /// What must never be read: canary and whose it is.
+    canaries: Vec<(String, &'static str)>,
+    /// Processes of the service that hold credentials, for the confined arm.
+    pub service_pids: Vec<i32>,
+}
+
+impl Scene {
+    /// Starts witness and stand-ins, from the programs in `programs`.
+    ///
+    /// # Errors
+    /// When one of them does not come up.
+    pub fn set(programs: &Path) -> anyhow::Result<Self> {
+        let private = tempfile::tempdir().context("a folder for secrets")?;
+        let public = tempfile::Builder::new()
+            .prefix("custody-bypass-")
+            .tempdir_in("/run")
+            .context("a folder for sockets in `/run`")?;
+        fs::set_permissions(public.path(), fs::Permissions::from_mode(0o777))?;
+
+        let vault = canary("vault")?;
+        let held = canary("held")?;
+        let client = canary("client")?;
+        let leaked = format!("leaked{}", random()?);
+        let credential_file = private.path().join("credential");
+        let tokens = [
+            ("vault", &vault, credential_file.clone()),
+            ("client", &client, private.path().join("client")),
+            ("leaked", &leaked, private.path().join("leaked")),
+        ];
+        for (_, token, path) in &tokens {
+            write_secret(path, token)?;
+        }
+        let (witness, witness_address) = start_witness(
+            programs,
+            private.path(),
+            tokens.iter().map(|(name, _, path)| (*name, path.as_path())),
+        )?;
+        let path = |name: &str| public.path().join(name);
+        let deputy_name = format!("custody-bypass-{}", random()?);
+        let setup = standin::Setup {
+            witness: witness_address,
+            token: client.clone(),
+            canary: held.clone(),
+            streams: vec![path("deputy.sock")],
+            abstracts: vec![deputy_name.clone()],
+            datagrams: vec![path("datagram.sock")],
+            dispatchers: vec![path("dispatcher.sock")],
+            permits: vec![path("permits.sock")],
+        };
+        let standin = start_standin(programs, &setup)?;
+        Ok(Self {
+            deputy_path: path("deputy.sock"),
+            deputy_datagram: path("datagram.sock"),
+            deputy_name,
+            witness_address,
+            recipient: "boss@example.org".into(),
+            plant: canary("twin")?,
+            credential_file,
+            leaked,
+            canaries: vec![
+                (vault, "the vault's credential"),
+                (client, "the client's token"),
+                (held, "the stand-in's canary"),
+            ],
+            service_pids: Vec::new(),
+            private,
+            public,
+            programs: programs.into(),
+            witness,
+            standin,
+        })
+    }
+
+    /// A program's path: inside a session the same, read-only.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.programs.join(name)
+    }
+
+    /// The effect, with the token that is given to the agent on purpose.
+    pub fn with_leaked_token(&self, effect: Effect) -> Effect {
+        Effect {
+            token: Some(self.leaked.clone()),
+            ..effect
+        }
+    }
+
+    /// The processes that hold a credential: the service's own; where layers are removed, a
+    /// stand-in under the probe's uid.
+    pub fn holders(&self, arm: Arm) -> Vec<i32> {
+        match arm {
+            Arm::Confined => [self.service_pids.as_slice(), &[self.standin_pid()]].concat(),
+            Arm::Only(_) | Arm::Reach => vec![self.standin_pid()],
+        }
+    }
+
+    /// The processes that hold an authenticated connection.
+    pub fn clients(&self, arm: Arm) -> Vec<i32> {
+        self.holders(arm)
+    }
+
+    /// Where calls are sent: the session's socket, or a dispatcher without a registry.
+    pub fn session_socket(&self, arm: Arm) -> PathBuf {
+        match arm {
+            Arm::Confined | Arm::Only(_) => custody_wire::launch::LISTENER.into(),
+            Arm::Reach => self.public.path().join("dispatcher.sock"),
+        }
+    }
+
+    /// Where permits are sent: the session's socket, or a vault that takes anyone's.
+    pub fn permit_socket(&self, arm: Arm) -> PathBuf {
+        match arm {
+            Arm::Confined | Arm::Only(_) => custody_wire::launch::LISTENER.into(),
+            Arm::Reach => self.public.path().join("permits.sock"),
+        }
+    }
+
+    /// What a caller carries in its environment or in a file: the stand-in's canary.
+    pub fn carried(&self) -> &str {
+        self.canaries
+            .iter()
+            .find(|(_, whose)| *whose == "the stand-in's canary")
+            .map_or("", |(canary, _)| canary)
+    }
+
+    /// The effects with `nonce` that the witness saw.
+    ///
+    /// # Errors
+    /// When the record cannot be read.
+    pub fn effects(&self, nonce: &str) -> io::Result<Vec<Seen>> {
+        let seen = record::read(&self.private.path().join("accepted.jsonl"))?;
+        Ok(seen
+            .into_iter()
+            .filter(|seen| seen.effect && seen.carries(nonce))
+            .collect())
+    }
+
+    /// Whose canary stands in `bytes`.
+    pub fn canary_in(&self, bytes: &[u8]) -> Option<&'static str> {
+        self.canaries
+            .iter()
+            .find(|(canary, _)| {
+                bytes
+                    .windows(canary.len())
+                    .any(|window| window == canary.as_bytes())
+            })
+            .map(|(_, whose)| *whose)
+    }
+
+    fn standin_pid(&self) -> i32 {
+        i32::try_from(self.standin.id()).unwrap_or(0)
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        for child in [&mut self.standin, &mut self.witness] {
+            // Gone already is as good.
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
+}
+
+/// A nonce for one arm of one row.
+///
+/// # Errors
+/// When the kernel gives no random bytes.
+pub fn nonce() -> io::Result<String> {
+    Ok(format!("nonce{}", random()?))
+}
+
+/// A canary: the marker that the probe looks for, whose it is, and what nobody can guess.
+fn canary(whose: &str) -> io::Result<String> {
+    Ok(format!("CUSTODYCANARY{whose}{}", random()?))
+}
+
+/// 128 random bits, hexadecimal.
+fn random() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+fn write_secret(path: &Path, secret: &str) -> io::Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?
+        .write_all(secret.as_bytes())
+}
+
+fn start_witness<'a>(
+    programs: &Path,
+    folder: &Path,
+    tokens: impl Iterator<Item = (&'a str, &'a Path)>,
+) -> anyhow::Result<(Child, SocketAddr)> {
+    let ready = folder.join("witness.ready");
+    let mut command = Command::new(programs.join("custody-effect-server"));
+    for (name, path) in tokens {
+        command
+            .arg("--token")
+            .arg(format!("{name}={}", path.display()));
+    }
+    let child = command
+        .arg("--accepted")
+        .arg(folder.join("accepted.jsonl"))
+        .arg("--rejected")
+        .arg(folder.join("rejected.jsonl"))
+        .arg("--ready")
+        .arg(&ready)
+        .stdin(Stdio::null())
+        .spawn()
+        .context("start custody-effect-server")?;
+    let end = Instant::now() + Duration::from_secs(10);
+    loop {
+        if let Ok(address) = fs::read_to_string(&ready) {
+            return Ok((
+                child,
+                address.trim().parse().context("the witness's address")?,
+            ));
+        }
+        ensure!(Instant::now() < end, "the witness does not come up");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Starts the stand-in under [`SHARED_UID`], with its canary in the environment too.
+fn start_standin(programs: &Path, setup: &standin::Setup) -> anyhow::Result<Child> {
+    let mut child = Command::new(programs.join("custody-standin"))
+        .env_clear()
+        .env("HELD", &setup.canary)
+        .uid(SHARED_UID)
+        .gid(SHARED_UID)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("start custody-standin")?;
+    let mut line = serde_json::to_vec(setup)?;
+    line.push(b'\n');
+    child
+        .stdin
+        .as_mut()
+        .context("the stand-in's input")?
+        .write_all(&line)?;
+    let mut ready = String::new();
+    BufReader::new(child.stdout.as_mut().context("the stand-in's output")?)
+        .read_line(&mut ready)?;
+    ensure!(ready == "ready\n", "the stand-in does not come up");
+    Ok(child)
+}
