@@ -11,16 +11,13 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::{
     build,
     places::{self, Places},
+    room::{
+        Room,
+        daemon::{self, Daemon},
+        service::{Effect, Service},
+    },
     say, setup, stage,
 };
-
-mod daemon;
-mod room;
-mod service;
-
-use daemon::Daemon;
-use room::Room;
-use service::Service;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -118,7 +115,7 @@ fn tell(places: &Places) -> Result<()> {
     }
 
     ensure!(agent, "the agent saw something that was not promised");
-    let recorded: Vec<&str> = effects.iter().map(service::Effect::target).collect();
+    let recorded: Vec<&str> = effects.iter().map(Effect::target).collect();
     ensure!(
         recorded == ["/v1/pages/status/publish", "/v1/messages"],
         "the service recorded other effects than those that were allowed"

@@ -10,6 +10,7 @@ mod build_ebpf;
 mod bypass;
 mod demo;
 mod places;
+mod room;
 mod say;
 mod setup;
 mod stage;

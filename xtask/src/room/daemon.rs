@@ -14,19 +14,19 @@ use nix::{
     unistd::Pid,
 };
 
-use super::room::{Room, User};
+use super::{Room, User};
 use crate::stage;
 
 /// For anything that the demo waits for.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) struct Daemon<'a> {
+pub(crate) struct Daemon<'a> {
     child: Child,
     room: &'a Room,
 }
 
 impl<'a> Daemon<'a> {
-    pub(super) fn start(room: &'a Room) -> Result<Self> {
+    pub(crate) fn start(room: &'a Room) -> Result<Self> {
         let log = fs::File::create(room.log("custodyd")).context("cannot write a log")?;
         let child = Command::new(room.programs().join("custodyd"))
             .arg("--config")
@@ -66,7 +66,7 @@ impl<'a> Daemon<'a> {
     }
 
     /// The last of its log: why it did not work.
-    pub(super) fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         let text = fs::read_to_string(self.room.log("custodyd")).unwrap_or_default();
         let lines: Vec<_> = text.lines().collect();
         let last = lines.len().saturating_sub(15);
@@ -74,7 +74,7 @@ impl<'a> Daemon<'a> {
     }
 
     /// `custody`, as the operator.
-    pub(super) fn cli(&self) -> Command {
+    pub(crate) fn cli(&self) -> Command {
         let uid = self.room.uid(User::Operator);
         let mut command = Command::new(self.room.programs().join("custody"));
         command
@@ -87,7 +87,7 @@ impl<'a> Daemon<'a> {
     }
 
     /// The process of custody-vault.
-    pub(super) fn vault(&self) -> Result<u32> {
+    pub(crate) fn vault(&self) -> Result<u32> {
         let program = self.room.programs().join("custody-vault");
         let is_it =
             |pid: &u32| fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program);
@@ -100,7 +100,7 @@ impl<'a> Daemon<'a> {
     }
 
     /// Ends it in order; its sessions and programs end with it.
-    pub(super) fn stop(mut self) -> Result<()> {
+    pub(crate) fn stop(mut self) -> Result<()> {
         self.end()
     }
 
@@ -132,7 +132,7 @@ impl Drop for Daemon<'_> {
 }
 
 /// The effective uid of a process (proc_pid_status(5)).
-pub(super) fn uid_of(pid: u32) -> Result<u32> {
+pub(crate) fn uid_of(pid: u32) -> Result<u32> {
     let path = format!("/proc/{pid}/status");
     let text =
         fs::read_to_string(Path::new(&path)).with_context(|| format!("cannot read `{path}`"))?;

@@ -1,4 +1,4 @@
-//! A place of the demo's own: files, user ids, a cgroup. Nothing of a real installation is
+//! A place of one demo's or benchmark's own: files, user ids, a cgroup. Nothing of a real installation is
 //! touched, and nothing is left.
 
 use std::{
@@ -15,6 +15,9 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::{places::Places, say, setup, stage};
 
+pub(crate) mod daemon;
+pub(crate) mod service;
+
 /// Above every range that others hand out, and above custodyd's defaults.
 const FIRST_UID: u32 = 1_910_000_000;
 
@@ -29,7 +32,7 @@ const SERVICE: &str = "127.0.0.1:18080";
 const PARENT: &str = "/var/tmp";
 
 /// Everything that the demo puts on the host.
-pub(super) struct Room {
+pub(crate) struct Room {
     folder: PathBuf,
     cgroup: PathBuf,
     first_uid: u32,
@@ -37,7 +40,7 @@ pub(super) struct Room {
 
 /// Who runs what; each has its own uid, and a gid of the same number.
 #[derive(Clone, Copy)]
-pub(super) enum User {
+pub(crate) enum User {
     Control = 301,
     Gate = 302,
     Vault = 303,
@@ -48,7 +51,7 @@ pub(super) enum User {
 
 impl Room {
     /// Makes the place, with a credential of random bytes.
-    pub(super) fn make(places: &Places) -> Result<Self> {
+    pub(crate) fn make(places: &Places) -> Result<Self> {
         let pid = std::process::id();
         let room = Self {
             folder: Path::new(PARENT).join(format!("custody-demo-{pid}")),
@@ -79,40 +82,40 @@ impl Room {
         Ok(room)
     }
 
-    pub(super) fn programs(&self) -> PathBuf {
+    pub(crate) fn programs(&self) -> PathBuf {
         self.folder.join("programs")
     }
 
-    pub(super) fn agent(&self) -> PathBuf {
+    pub(crate) fn agent(&self) -> PathBuf {
         self.folder.join("agent")
     }
 
-    pub(super) fn configuration_file(&self) -> PathBuf {
+    pub(crate) fn configuration_file(&self) -> PathBuf {
         self.folder.join("custodyd.toml")
     }
 
-    pub(super) fn credential(&self) -> PathBuf {
+    pub(crate) fn credential(&self) -> PathBuf {
         self.folder.join("credential")
     }
 
-    pub(super) fn state(&self) -> PathBuf {
+    pub(crate) fn state(&self) -> PathBuf {
         self.folder.join("state")
     }
 
-    pub(super) fn control_socket(&self) -> PathBuf {
+    pub(crate) fn control_socket(&self) -> PathBuf {
         self.folder.join("run/control.sock")
     }
 
-    pub(super) fn log(&self, name: &str) -> PathBuf {
+    pub(crate) fn log(&self, name: &str) -> PathBuf {
         self.folder.join("logs").join(name)
     }
 
-    pub(super) const fn uid(&self, user: User) -> u32 {
+    pub(crate) const fn uid(&self, user: User) -> u32 {
         self.first_uid + user as u32
     }
 
     /// A folder that only `user` may look into.
-    pub(super) fn private(&self, name: &str, user: User) -> Result<PathBuf> {
+    pub(crate) fn private(&self, name: &str, user: User) -> Result<PathBuf> {
         let folder = self.folder.join(name);
         let uid = self.uid(user);
         chown(&folder, Some(uid), Some(uid)).context("chown")?;
@@ -121,7 +124,7 @@ impl Room {
     }
 
     /// The demo's policy, for this service and with the agent's own install shown.
-    pub(super) fn write_policy(&self, places: &Places, service: SocketAddr) -> Result<()> {
+    pub(crate) fn write_policy(&self, places: &Places, service: SocketAddr) -> Result<()> {
         let path = places.root.join("fixtures/policies/demo.toml");
         let policy = fs::read_to_string(&path)
             .with_context(|| format!("cannot read `{}`", path.display()))?;

@@ -12,10 +12,10 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
-use super::room::{Room, User};
+use super::{Room, User};
 use crate::{places::Places, stage};
 
-pub(super) struct Service {
+pub(crate) struct Service {
     child: Child,
     folder: PathBuf,
     address: SocketAddr,
@@ -23,7 +23,7 @@ pub(super) struct Service {
 
 /// One line of the service's record.
 #[derive(Deserialize)]
-pub(super) struct Effect {
+pub(crate) struct Effect {
     method: String,
     target: String,
     body: String,
@@ -32,11 +32,11 @@ pub(super) struct Effect {
 }
 
 impl Effect {
-    pub(super) fn target(&self) -> &str {
+    pub(crate) fn target(&self) -> &str {
         &self.target
     }
 
-    pub(super) fn carries(&self, text: &str) -> bool {
+    pub(crate) fn carries(&self, text: &str) -> bool {
         self.body.contains(text) || self.target.contains(text)
     }
 }
@@ -52,7 +52,7 @@ impl fmt::Display for Effect {
 }
 
 impl Service {
-    pub(super) fn start(places: &Places, room: &Room) -> Result<Self> {
+    pub(crate) fn start(places: &Places, room: &Room) -> Result<Self> {
         let folder = room.private("service", User::Service)?;
         let uid = room.uid(User::Service);
         for (from, name) in [
@@ -111,19 +111,19 @@ impl Service {
         }
     }
 
-    pub(super) const fn address(&self) -> SocketAddr {
+    pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// What the service recorded as changed by someone who had the token.
-    pub(super) fn effects(&self) -> Result<Vec<Effect>> {
+    pub(crate) fn effects(&self) -> Result<Vec<Effect>> {
         let mut effects = record(&self.folder.join("accepted"))?;
         effects.retain(|effect| effect.effect);
         Ok(effects)
     }
 
     /// How many requests came without the token.
-    pub(super) fn rejected(&self) -> Result<usize> {
+    pub(crate) fn rejected(&self) -> Result<usize> {
         record(&self.folder.join("rejected")).map(|seen| seen.len())
     }
 }
