@@ -24,6 +24,8 @@ use tokio_rustls::TlsConnector;
 
 use custody_wire::perform::Http;
 
+use crate::host::Host;
+
 /// How long one address may take to answer a connect. A dead first address leaves time for others.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -196,7 +198,13 @@ impl Connections {
         if !http.tls {
             return handshake(address, stream).await;
         }
-        let name = ServerName::try_from(http.host.clone()).map_err(|_not| ConnectError::TlsName)?;
+        let name = match Host::parse(&http.host) {
+            Ok(Host::Address(address)) => ServerName::IpAddress(address.into()),
+            Ok(Host::Name(name)) => {
+                ServerName::try_from(name).map_err(|_not| ConnectError::TlsName)?
+            }
+            Err(_not) => return Err(ConnectError::TlsName),
+        };
         let connector = TlsConnector::from(self.tls()?);
         let stream = connector
             .connect(name, stream)

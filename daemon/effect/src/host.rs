@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A host as it may stand in a request: a name, or an address.
+/// A host as it may stand in a URL: a name, or an address; IPv6 in brackets (RFC 3986, 3.2.2) or
+/// without.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Host {
-    /// An address; IPv6 without brackets.
+    /// An address.
     Address(IpAddr),
     /// A name to resolve.
     Name(String),
@@ -38,7 +39,8 @@ impl Host {
         if let Ok(address) = text.parse::<Ipv4Addr>() {
             return Ok(Self::Address(address.into()));
         }
-        if let Ok(address) = text.parse::<Ipv6Addr>() {
+        let inside = text.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+        if let Ok(address) = inside.unwrap_or(text).parse::<Ipv6Addr>() {
             return Ok(Self::Address(address.into()));
         }
         if text.len() > 253 {
@@ -80,7 +82,9 @@ mod tests {
             assert_eq!(Host::parse(good), Ok(Host::Name(good.into())));
         }
         assert!(matches!(Host::parse("127.0.0.1"), Ok(Host::Address(_))));
-        assert!(matches!(Host::parse("2001:db8::1"), Ok(Host::Address(_))));
+        for v6 in ["2001:db8::1", "[2001:db8::1]"] {
+            assert!(matches!(Host::parse(v6), Ok(Host::Address(_))));
+        }
     }
 
     #[test]
@@ -111,7 +115,10 @@ mod tests {
             "127.0.0.1.",
             "010.0.0.1",
             "1.2.3.4.5",
-            "[::1]",
+            "[::1",
+            "::1]",
+            "[a]",
+            "[127.0.0.1]",
             "fe80::1%lo",
             "a\r\nb",
         ] {

@@ -1,1 +1,68 @@
-//! Being built.
+//! custody-vault: credentials, their floor, spent permits, receipts.
+//!
+//! It acts on permits alone: each is verified, spent, held against what custodyd said of the
+//! session and against the credential's floor, rendered here, and handed to a worker that holds
+//! that one credential. An intent is on disk before an effect that is not idempotent, a receipt in
+//! the chain before its answer.
+//!
+//! **Invariant:** no network and no hostile input: it reads permits, its own workers' answers and
+//! root's policies. A credential leaves it as one sealed descriptor for one worker, never in a
+//! log, an error, an answer or a receipt.
+#![forbid(unsafe_code)]
+
+mod accept;
+pub mod args;
+pub mod clock;
+pub mod credential;
+mod custodyd;
+mod doubts;
+mod egress;
+mod gate_link;
+mod perform;
+mod policies;
+mod receipts;
+mod resolver;
+mod spent;
+mod vault;
+mod worker;
+mod workers;
+
+pub use custodyd::NoticeError;
+pub use policies::PoliciesError;
+pub use vault::{Config, VaultError, serve};
+
+/// The most calls of one session on their way.
+const SESSION_CALLS: usize = 16;
+
+/// The same, as it is counted.
+const SESSION_CALLS_MAX: u32 = 16;
+
+/// The most calls on their way over all sessions. Each holds its request and its answer, some
+/// 2 MiB at worst.
+const ALL_CALLS: usize = 256;
+
+/// The longest reason in bytes.
+const WHY_MAX: usize = 1 << 10;
+
+/// The whole chain of causes in one line.
+fn chain_of(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}
+
+/// A reason that another program wrote, so that it can stand in a receipt and a log: no control
+/// character, not too long.
+fn plain(text: &str) -> String {
+    let mut plain: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    plain.truncate(plain.floor_char_boundary(WHY_MAX));
+    plain
+}

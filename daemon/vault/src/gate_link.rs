@@ -1,0 +1,178 @@
+//! The channel to one run of the gate, and the one key whose permits count while it lasts.
+
+use std::{cell::Cell, rc::Rc, time::Duration};
+
+use custody_wire::{
+    frame::{self, FrameError},
+    permit::{Answer, Request},
+};
+use ed25519_dalek::VerifyingKey;
+use tokio::{
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::{Notify, mpsc, watch},
+    time::timeout,
+};
+
+use crate::{perform, vault::Vault};
+
+/// How long a gate may take for its first message.
+const HELLO: Duration = Duration::from_secs(10);
+
+/// Answers that wait for the channel.
+const QUEUE: usize = crate::ALL_CALLS;
+
+/// One run of the gate.
+#[derive(Debug)]
+pub(crate) struct Link {
+    key: VerifyingKey,
+    queue: mpsc::Sender<Answer>,
+    durable: watch::Sender<u64>,
+    current: Cell<bool>,
+    over: Notify,
+}
+
+/// Why a gate's channel ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LinkError {
+    #[error("the channel to the gate ended")]
+    Channel(#[source] FrameError),
+    #[error("the gate did not say hello in time")]
+    Late,
+    #[error("the gate did not keep to the protocol: {why}")]
+    Protocol { why: &'static str },
+    #[error("another gate took its place")]
+    Replaced,
+}
+
+impl Link {
+    /// Whether this is still the gate that counts.
+    pub(crate) fn is_current(&self) -> bool {
+        self.current.get()
+    }
+
+    /// The key of its permits.
+    pub(crate) fn key(&self) -> &VerifyingKey {
+        &self.key
+    }
+
+    /// From now on its permits are void and its answers are dropped.
+    pub(crate) fn end(&self) {
+        self.current.set(false);
+        self.over.notify_one();
+    }
+
+    /// Waits until the gate says that its records up to `position` are on disk. False if it goes
+    /// away or takes longer than `patience`.
+    pub(crate) async fn is_durable(&self, position: u64, patience: Duration) -> bool {
+        let mut durable = self.durable.subscribe();
+        let wait = timeout(patience, durable.wait_for(|on_disk| *on_disk >= position));
+        // Bound, so that the borrow of the channel ends here.
+        let waited = matches!(wait.await, Ok(Ok(_)));
+        waited && self.is_current()
+    }
+
+    /// Sends an answer, unless nobody is there to read it.
+    pub(crate) async fn answer(&self, answer: Answer) {
+        if self.is_current() && self.queue.send(answer).await.is_err() {
+            tracing::debug!("the gate that asked is gone");
+        }
+    }
+}
+
+/// Serves a gate's channel to its end.
+pub(crate) async fn serve(vault: Rc<Vault>, turn: u64, stream: UnixStream) -> LinkError {
+    let (mut from, mut to) = stream.into_split();
+    let hello = async {
+        frame::write_async(&mut to, &vault.hello()).await?;
+        frame::read_async::<Request>(&mut from).await
+    };
+    let permit_key = match timeout(HELLO, hello).await {
+        Ok(Ok(Request::Hello { permit_key })) => permit_key,
+        Ok(Ok(Request::Durable { .. } | Request::Perform { .. })) => {
+            return LinkError::Protocol {
+                why: "it did not begin with its permit key",
+            };
+        }
+        Ok(Err(error)) => return LinkError::Channel(error),
+        Err(_elapsed) => return LinkError::Late,
+    };
+    let Ok(key) = VerifyingKey::from_bytes(&permit_key) else {
+        return LinkError::Protocol {
+            why: "its permit key is none",
+        };
+    };
+    let (queue, answers) = mpsc::channel(QUEUE);
+    let link = Rc::new(Link {
+        key,
+        queue,
+        durable: watch::Sender::new(0),
+        current: Cell::new(true),
+        over: Notify::new(),
+    });
+    if !vault.set_gate(turn, &link) {
+        return LinkError::Replaced;
+    }
+    tracing::info!("the gate is there");
+    let why = tokio::select! {
+        why = read(from, &vault, &link) => why,
+        why = write(to, answers) => why,
+        () = link.over.notified() => LinkError::Replaced,
+    };
+    link.end();
+    vault.forget_gate(&link);
+    why
+}
+
+async fn read(mut from: OwnedReadHalf, vault: &Rc<Vault>, link: &Rc<Link>) -> LinkError {
+    loop {
+        match frame::read_async(&mut from).await {
+            Ok(Request::Perform {
+                number,
+                permit,
+                call,
+            }) => {
+                let (vault, link) = (Rc::clone(vault), Rc::clone(link));
+                match vault.place() {
+                    Some(place) => drop(tokio::task::spawn_local(async move {
+                        let answer = perform::perform(&vault, &link, number, &permit, &call).await;
+                        if let Some(answer) = answer {
+                            link.answer(answer).await;
+                        }
+                        // Held until here: a gate that does not read fills no memory.
+                        drop(place);
+                    })),
+                    None => {
+                        let why = format!("{} calls are on their way; try again", crate::ALL_CALLS);
+                        link.answer(Answer::Refused { number, why }).await;
+                    }
+                }
+            }
+            Ok(Request::Durable { position }) => {
+                // Never back: a position that was on disk stays there.
+                let _moved = link.durable.send_if_modified(|on_disk| {
+                    let moves = position > *on_disk;
+                    *on_disk = position.max(*on_disk);
+                    moves
+                });
+            }
+            Ok(Request::Hello { .. }) => {
+                return LinkError::Protocol {
+                    why: "it said hello twice",
+                };
+            }
+            Err(error) => return LinkError::Channel(error),
+        }
+    }
+}
+
+async fn write(mut to: OwnedWriteHalf, mut answers: mpsc::Receiver<Answer>) -> LinkError {
+    while let Some(answer) = answers.recv().await {
+        if let Err(error) = frame::write_async(&mut to, &answer).await {
+            return LinkError::Channel(error);
+        }
+    }
+    LinkError::Channel(FrameError::Closed)
+}

@@ -1,0 +1,382 @@
+//! The vault's state, and its loop.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    os::fd::OwnedFd,
+    path::PathBuf,
+    rc::Rc,
+    time::Duration,
+};
+
+use custody_ledger::{key::KeyError, tail::OpenError, writer::Writer};
+use custody_wire::{
+    permit::Answer,
+    supervise::{Head, VaultOrder},
+};
+use gate::{
+    chain::key_id,
+    digest::Digest,
+    id::{PolicyName, SessionId},
+    nonce::Nonce,
+    record::Effect,
+};
+use tokio::sync::Notify;
+
+use crate::{
+    args::Args,
+    clock::Clock,
+    credential::Credentials,
+    custodyd::{Custodyd, Notice, NoticeError, stream},
+    doubts::Doubts,
+    gate_link::{self, Link},
+    policies::{self, Loaded, Policies, PoliciesError},
+    receipts::Receipts,
+    resolver::Resolver,
+    spent::{SPENT_MAX, Spent},
+    workers::{self, Workers},
+};
+
+/// How often idle workers are looked for, and the newest line on disk is told.
+const SWEEP: Duration = Duration::from_secs(5);
+
+/// What a vault is made of.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where things are.
+    pub places: Args,
+    /// Who must own the policies: root, outside of tests.
+    pub policy_owner: u32,
+    /// The clocks.
+    pub clock: Rc<dyn Clock>,
+    /// After how long without a request a worker ends.
+    pub idle: Duration,
+}
+
+impl Config {
+    /// The configuration of a real vault.
+    pub fn new(places: Args, clock: Rc<dyn Clock>) -> Self {
+        Self {
+            places,
+            policy_owner: 0,
+            clock,
+            idle: workers::IDLE,
+        }
+    }
+}
+
+/// Why a vault ended otherwise than with custodyd.
+#[derive(Debug, thiserror::Error)]
+pub enum VaultError {
+    /// The chain of the receipts cannot be opened.
+    #[error("the receipts cannot be opened")]
+    Chain(#[source] OpenError),
+    /// The chain of the receipts failed.
+    #[error("the receipts failed; the vault ends, and says what is in doubt when it starts again")]
+    ChainFailed,
+    /// The receipts' key cannot be had.
+    #[error("no key for the receipts")]
+    Key(#[source] KeyError),
+    /// The channel to custodyd failed.
+    #[error("the channel to custodyd is not usable")]
+    Notices(#[source] NoticeError),
+    /// The policies cannot be loaded.
+    #[error("the policies cannot be loaded")]
+    Policies(#[source] PoliciesError),
+    /// The kernel gave no random bytes.
+    #[error("getrandom(2) failed: {why}")]
+    Random {
+        /// Its words.
+        why: String,
+    },
+    /// The chain of the receipts cannot be read from its last start on.
+    #[error("cannot read `{folder}`: {why}")]
+    Scan {
+        /// The folder.
+        folder: PathBuf,
+        /// Why.
+        why: String,
+    },
+}
+
+/// The vault.
+#[derive(Debug)]
+pub(crate) struct Vault {
+    pub(crate) audience: Digest,
+    pub(crate) epoch: [u8; 16],
+    pub(crate) clock: Rc<dyn Clock>,
+    pub(crate) credentials: RefCell<Credentials>,
+    pub(crate) custodyd: Custodyd,
+    pub(crate) receipts: Receipts,
+    pub(crate) resolver: Rc<Resolver>,
+    pub(crate) spent: RefCell<Spent>,
+    pub(crate) workers: Workers,
+    gate: RefCell<Option<Rc<Link>>>,
+    /// Counts the gates that custodyd announced: only the newest counts.
+    gate_turn: Cell<u64>,
+    on_their_way: Cell<usize>,
+    policies: Policies,
+    sessions: RefCell<HashMap<SessionId, Rc<Session>>>,
+}
+
+/// A session that custodyd has opened.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) loaded: Rc<Loaded>,
+    on_their_way: Cell<u32>,
+    ended: Cell<bool>,
+    end: Notify,
+}
+
+impl Session {
+    /// Whether the session is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ended.get()
+    }
+
+    /// Ready when the session is over.
+    pub(crate) async fn over(&self) {
+        loop {
+            let notified = self.end.notified();
+            if self.ended.get() {
+                return;
+            }
+            notified.await;
+        }
+    }
+}
+
+/// One of a session's calls on their way.
+#[derive(Debug)]
+pub(crate) struct InFlight(Rc<Session>);
+
+impl InFlight {
+    /// One more call, unless the session has its share already.
+    pub(crate) fn enter(session: &Rc<Session>) -> Option<Self> {
+        let count = session.on_their_way.get();
+        (count < crate::SESSION_CALLS_MAX).then(|| {
+            session.on_their_way.set(count.saturating_add(1));
+            Self(Rc::clone(session))
+        })
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        let count = self.0.on_their_way.get();
+        self.0.on_their_way.set(count.saturating_sub(1));
+    }
+}
+
+/// One of all calls on their way.
+#[derive(Debug)]
+pub(crate) struct InAll(Rc<Vault>);
+
+impl Drop for InAll {
+    fn drop(&mut self) {
+        let count = self.0.on_their_way.get();
+        self.0.on_their_way.set(count.saturating_sub(1));
+    }
+}
+
+/// Serves until custodyd closes the channel. To be run inside a [`tokio::task::LocalSet`].
+///
+/// # Errors
+/// When the vault cannot start, or its receipts fail.
+pub async fn serve(config: Config, channel: OwnedFd) -> Result<(), VaultError> {
+    let idle = config.idle;
+    let vault = Rc::new(start(config, channel)?);
+    let mut sweep = tokio::time::interval(SWEEP.min(idle));
+    let mut told = None;
+    loop {
+        tokio::select! {
+            notice = vault.custodyd.next() => match notice {
+                Ok(notice) => vault.heed(notice),
+                Err(NoticeError::Closed) => return Ok(()),
+                Err(error) => return Err(VaultError::Notices(error)),
+            },
+            () = vault.receipts.failure() => return Err(VaultError::ChainFailed),
+            _now = sweep.tick() => {
+                vault.workers.sweep(idle, &vault.custodyd);
+                vault.tell_head(&mut told);
+            }
+        }
+    }
+}
+
+fn start(config: Config, channel: OwnedFd) -> Result<Vault, VaultError> {
+    let places = &config.places;
+    let policies =
+        policies::load(&places.policies, config.policy_owner).map_err(VaultError::Policies)?;
+    let private = places.state.join("receipts.key");
+    let public = places.public.join("receipts.pub");
+    let key = custody_ledger::key::load_or_create(&private, &public).map_err(VaultError::Key)?;
+    let verifying = key.verifying_key();
+    let audience = key_id(&verifying);
+    let mut epoch = [0; 16];
+    getrandom::fill(&mut epoch).map_err(|error| VaultError::Random {
+        why: error.to_string(),
+    })?;
+    let (writer, tail) =
+        Writer::<Effect>::open(&places.receipts, key).map_err(VaultError::Chain)?;
+    tracing::info!(?tail, "receipts opened");
+    let doubts = Doubts::read(&places.receipts, &verifying).map_err(|error| VaultError::Scan {
+        folder: places.receipts.clone(),
+        why: crate::chain_of(&error),
+    })?;
+    let receipts = Receipts::new(writer, Rc::clone(&config.clock));
+    // First the doubts, then the line that says that there are none before it.
+    doubts
+        .close(&receipts)
+        .and_then(|()| {
+            receipts.append(|at| Effect::Started {
+                at,
+                epoch: Nonce(epoch),
+                version: env!("CARGO_PKG_VERSION").into(),
+            })
+        })
+        .map_err(|_failed| VaultError::ChainFailed)?;
+    let custodyd =
+        Custodyd::new(channel).map_err(|error| VaultError::Notices(NoticeError::Io(error)))?;
+    Ok(Vault {
+        audience,
+        epoch,
+        clock: config.clock,
+        credentials: RefCell::default(),
+        custodyd,
+        receipts,
+        resolver: Rc::default(),
+        spent: RefCell::new(Spent::new(SPENT_MAX)),
+        workers: Workers::default(),
+        gate: RefCell::default(),
+        gate_turn: Cell::new(0),
+        on_their_way: Cell::new(0),
+        policies,
+        sessions: RefCell::default(),
+    })
+}
+
+impl Vault {
+    /// What permits must name.
+    pub(crate) fn hello(&self) -> Answer {
+        Answer::Hello {
+            audience: self.audience,
+            epoch: self.epoch,
+        }
+    }
+
+    /// The session, if it is open.
+    pub(crate) fn session(&self, session: SessionId) -> Option<Rc<Session>> {
+        self.sessions.borrow().get(&session).map(Rc::clone)
+    }
+
+    /// Room for one more call, over all sessions.
+    pub(crate) fn place(self: &Rc<Self>) -> Option<InAll> {
+        let count = self.on_their_way.get();
+        (count < crate::ALL_CALLS).then(|| {
+            self.on_their_way.set(count.saturating_add(1));
+            InAll(Rc::clone(self))
+        })
+    }
+
+    /// From now on this gate's permits count, and no other's. False if a newer one was announced
+    /// meanwhile.
+    pub(crate) fn set_gate(&self, turn: u64, link: &Rc<Link>) -> bool {
+        let newest = turn == self.gate_turn.get();
+        if newest && let Some(earlier) = self.gate.replace(Some(Rc::clone(link))) {
+            earlier.end();
+        }
+        newest
+    }
+
+    /// The gate is gone.
+    pub(crate) fn forget_gate(&self, link: &Rc<Link>) {
+        let mut gate = self.gate.borrow_mut();
+        if gate.as_ref().is_some_and(|it| Rc::ptr_eq(it, link)) {
+            *gate = None;
+        }
+    }
+
+    fn heed(self: &Rc<Self>, notice: Notice) {
+        match notice {
+            Notice::Credential(label, fd) => {
+                self.workers.replaced(&label, &self.custodyd);
+                self.credentials.borrow_mut().take(label, fd);
+            }
+            Notice::Ended(session) => self.end(session),
+            Notice::Gate(fd) => self.meet_gate(fd),
+            Notice::Opened(session, policy) => self.open(session, &policy),
+            Notice::Ready => tracing::info!("every credential was sent"),
+            Notice::Resolver(fd) => match stream(fd) {
+                Ok(stream) => self.resolver.replace(stream),
+                Err(error) => tracing::error!(%error, "the resolver's channel is not usable"),
+            },
+            Notice::Worker {
+                order,
+                channel,
+                pid,
+            } => self
+                .workers
+                .started(order, Ok((channel, pid)), &self.custodyd),
+            Notice::WorkerRefused { order, why } => {
+                self.workers.started(order, Err(why), &self.custodyd);
+            }
+        }
+    }
+
+    fn meet_gate(self: &Rc<Self>, fd: OwnedFd) {
+        // The old key is void now, not only when the new gate has spoken.
+        if let Some(earlier) = self.gate.take() {
+            earlier.end();
+        }
+        let turn = self.gate_turn.get().saturating_add(1);
+        self.gate_turn.set(turn);
+        let vault = Rc::clone(self);
+        match stream(fd) {
+            Ok(stream) => drop(tokio::task::spawn_local(async move {
+                let why = gate_link::serve(vault, turn, stream).await;
+                tracing::warn!(why = crate::chain_of(&why), "the gate is gone");
+            })),
+            Err(error) => tracing::error!(%error, "the gate's channel is not usable"),
+        }
+    }
+
+    fn open(&self, session: SessionId, policy: &PolicyName) {
+        // A number that lives is never opened again: whatever was there is over.
+        self.end(session);
+        let Some(loaded) = self.policies.get(policy) else {
+            // Without a policy nothing is open: every permit of the session is refused.
+            tracing::error!(%session, %policy, "session opened under an unknown policy");
+            return;
+        };
+        let opened = Rc::new(Session {
+            loaded: Rc::clone(loaded),
+            on_their_way: Cell::new(0),
+            ended: Cell::new(false),
+            end: Notify::new(),
+        });
+        drop(self.sessions.borrow_mut().insert(session, opened));
+        tracing::info!(%session, %policy, "session opened");
+    }
+
+    fn end(&self, session: SessionId) {
+        let ended = self.sessions.borrow_mut().remove(&session);
+        if let Some(ended) = ended {
+            ended.ended.set(true);
+            ended.end.notify_waiters();
+            tracing::info!(%session, "session ended");
+        }
+        self.workers.forget(session);
+    }
+
+    fn tell_head(&self, told: &mut Option<u64>) {
+        let head = self.receipts.synced();
+        if *told != Some(head.position) {
+            *told = Some(head.position);
+            self.custodyd.order_or_lose(&VaultOrder::Head(Head {
+                position: head.position,
+                digest: head.digest,
+            }));
+        }
+    }
+}

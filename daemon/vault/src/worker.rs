@@ -1,0 +1,277 @@
+//! One effect worker: one credential, one session, the addresses that it may connect to.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, HashMap},
+    net::SocketAddr,
+    os::fd::{AsFd as _, OwnedFd},
+    rc::Rc,
+    time::Duration,
+};
+
+use custody_sys::channel;
+use custody_wire::{
+    agent::RESULT_CAP,
+    frame,
+    perform::{Answer, Http, Placement, Request},
+};
+use gate::{
+    id::{CredentialLabel, SessionId},
+    origin::Origin,
+};
+use tokio::{
+    net::unix::{OwnedReadHalf, OwnedWriteHalf},
+    sync::{mpsc, oneshot},
+    time::{Instant, timeout},
+};
+
+/// How long a worker may take to say that it is ready.
+const READY: Duration = Duration::from_secs(5);
+
+/// How much longer than the request's own timeout the vault waits: the worker says why itself.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The longest media type that is passed on.
+const MEDIA_TYPE_MAX: usize = 255;
+
+/// What a worker answered, or that it did not.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Performed {
+    /// The server answered.
+    Done {
+        status: u16,
+        media_type: Option<String>,
+        body: Vec<u8>,
+        scrubbed: u32,
+    },
+    /// Nothing was sent.
+    NotSent { why: String },
+    /// The effect may have happened.
+    InDoubt { why: String },
+}
+
+/// A worker that said that it is ready.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    order: u64,
+    addresses: BTreeMap<Origin, Vec<SocketAddr>>,
+    queue: mpsc::Sender<Request>,
+    waiting: RefCell<HashMap<u64, oneshot::Sender<Performed>>>,
+    next: Cell<u64>,
+    born: Instant,
+    used: Cell<Instant>,
+    dead: Cell<bool>,
+    /// Held so that the worker's pid is not another process's as long as we speak of it.
+    _pid: OwnedFd,
+}
+
+/// What a worker starts with.
+pub(crate) struct Start<'a> {
+    pub(crate) order: u64,
+    pub(crate) session: SessionId,
+    pub(crate) label: &'a CredentialLabel,
+    pub(crate) placement: Placement,
+    pub(crate) credential: OwnedFd,
+    pub(crate) addresses: BTreeMap<Origin, Vec<SocketAddr>>,
+}
+
+impl Worker {
+    /// Hands the credential over, once, and waits until the worker has read it.
+    pub(crate) async fn begin(
+        start: Start<'_>,
+        channel: OwnedFd,
+        pid: OwnedFd,
+    ) -> Result<Rc<Self>, String> {
+        let hello = Request::Hello {
+            session: start.session,
+            label: start.label.clone(),
+            placement: start.placement,
+        };
+        let bytes = frame::frame(&hello).map_err(|error| error.to_string())?;
+        // A few hundred bytes on a socket that is empty: it does not block.
+        channel::send(&channel, &bytes, &[start.credential.as_fd()])
+            .map_err(|error| format!("the credential was not taken: {error}"))?;
+        drop(start.credential);
+        let stream = crate::custodyd::stream(channel).map_err(|error| error.to_string())?;
+        let (mut from, to) = stream.into_split();
+        match timeout(READY, frame::read_async::<Answer>(&mut from)).await {
+            Ok(Ok(Answer::Ready)) => {}
+            Ok(Ok(Answer::Done { .. } | Answer::Failed { .. })) => {
+                return Err("the worker answered before it was asked".into());
+            }
+            Ok(Err(error)) => return Err(format!("the worker ended before it was ready: {error}")),
+            Err(_late) => return Err("the worker did not become ready".into()),
+        }
+        let (queue, requests) = mpsc::channel(crate::SESSION_CALLS);
+        let worker = Rc::new(Self {
+            order: start.order,
+            addresses: start.addresses,
+            queue,
+            waiting: RefCell::default(),
+            next: Cell::new(1),
+            born: Instant::now(),
+            used: Cell::new(Instant::now()),
+            dead: Cell::new(false),
+            _pid: pid,
+        });
+        // Both end with the worker's process; the writer also with the last user of the queue.
+        let reading = Rc::downgrade(&worker);
+        drop(tokio::task::spawn_local(async move {
+            let why = read(from, &reading).await;
+            if let Some(worker) = reading.upgrade() {
+                worker.die(&why);
+            }
+        }));
+        drop(tokio::task::spawn_local(write(to, requests)));
+        Ok(worker)
+    }
+
+    /// The number of the order that started it.
+    pub(crate) fn order(&self) -> u64 {
+        self.order
+    }
+
+    /// The checked addresses of `origin`, if it may go there.
+    pub(crate) fn addresses(&self, origin: &Origin) -> Option<&[SocketAddr]> {
+        self.addresses.get(origin).map(Vec::as_slice)
+    }
+
+    /// Whether it takes requests.
+    pub(crate) fn lives(&self) -> bool {
+        !self.dead.get()
+    }
+
+    /// Since when it performs nothing; `None` while it does.
+    pub(crate) fn idle(&self) -> Option<Duration> {
+        let idle = self.waiting.borrow().is_empty();
+        idle.then(|| self.used.get().elapsed())
+    }
+
+    /// How long ago it was started, and with it its names resolved.
+    pub(crate) fn age(&self) -> Duration {
+        self.born.elapsed()
+    }
+
+    /// It is gone: everything that it was asked is in doubt.
+    pub(crate) fn die(&self, why: &str) {
+        if !self.dead.replace(true) {
+            tracing::info!(order = self.order, why, "worker ended");
+        }
+        for (_number, answered) in self.waiting.borrow_mut().drain() {
+            let why = format!("the worker ended in mid-call: {}", crate::plain(why));
+            // Whoever waits may have given up.
+            drop(answered.send(Performed::InDoubt { why }));
+        }
+    }
+
+    /// Performs one request. `addresses` and everything else in it were checked.
+    pub(crate) async fn perform(&self, request: Http) -> Performed {
+        let patience = Duration::from_millis(request.timeout_ms.into()).saturating_add(GRACE);
+        let number = self.next.get();
+        self.next.set(number.saturating_add(1));
+        self.used.set(Instant::now());
+        let (answered, answer) = oneshot::channel();
+        // Reserved first: what waits is what was handed over.
+        let place = match self.queue.try_reserve() {
+            Ok(place) if self.lives() => place,
+            Ok(_) | Err(_) => {
+                return Performed::NotSent {
+                    why: "the worker takes no request; try again".into(),
+                };
+            }
+        };
+        drop(self.waiting.borrow_mut().insert(number, answered));
+        place.send(Request::Http { number, request });
+        let waiting = Waiting {
+            worker: self,
+            number,
+        };
+        let outcome = timeout(patience, answer).await;
+        drop(waiting);
+        match outcome {
+            Ok(Ok(performed)) => performed,
+            Ok(Err(_dropped)) => Performed::InDoubt {
+                why: "the worker ended in mid-call".into(),
+            },
+            Err(_late) => {
+                // It does not even keep its own time: no more of it.
+                self.die("it did not answer in time");
+                Performed::InDoubt {
+                    why: "the worker did not answer in time".into(),
+                }
+            }
+        }
+    }
+}
+
+/// A request that is waited for; one that nobody waits for any more is forgotten.
+struct Waiting<'a> {
+    worker: &'a Worker,
+    number: u64,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.worker.used.set(Instant::now());
+        drop(self.worker.waiting.borrow_mut().remove(&self.number));
+    }
+}
+
+async fn write(mut to: OwnedWriteHalf, mut requests: mpsc::Receiver<Request>) {
+    while let Some(request) = requests.recv().await {
+        if let Err(error) = frame::write_async(&mut to, &request).await {
+            // The reader sees the end too, and says what is in doubt.
+            tracing::debug!(%error, "the worker does not read");
+            return;
+        }
+    }
+}
+
+/// Reads answers until the worker ends or breaks the protocol; says which.
+async fn read(mut from: OwnedReadHalf, worker: &std::rc::Weak<Worker>) -> String {
+    loop {
+        let (number, performed) = match frame::read_async(&mut from).await {
+            Ok(Answer::Ready) => return "it said twice that it is ready".into(),
+            Ok(Answer::Done {
+                number,
+                status,
+                media_type,
+                body,
+                scrubbed,
+            }) => {
+                if body.len() > RESULT_CAP {
+                    return "it answered more than any answer may have".into();
+                }
+                let performed = Performed::Done {
+                    status,
+                    media_type: media_type.filter(|it| is_media_type(it)),
+                    body,
+                    scrubbed,
+                };
+                (number, performed)
+            }
+            Ok(Answer::Failed { number, why, sent }) => {
+                let why = crate::plain(&why);
+                let performed = if sent {
+                    Performed::InDoubt { why }
+                } else {
+                    Performed::NotSent { why }
+                };
+                (number, performed)
+            }
+            Err(error) => return error.to_string(),
+        };
+        let Some(worker) = worker.upgrade() else {
+            return "nobody needs it".into();
+        };
+        let waiting = worker.waiting.borrow_mut().remove(&number);
+        if let Some(answered) = waiting {
+            // Whoever waits may have given up.
+            drop(answered.send(performed));
+        }
+    }
+}
+
+fn is_media_type(text: &str) -> bool {
+    text.len() <= MEDIA_TYPE_MAX && text.bytes().all(|b| matches!(b, b' '..=b'~'))
+}
