@@ -1,11 +1,10 @@
 //! The example in the documentation of `gate::policy` is a policy.
-#![cfg(test)]
 
 use gate::{id::PolicyName, policy::Policy};
 
 #[test]
 fn the_documented_policy_compiles() {
-    let toml: String = include_str!("../src/policy/mod.rs")
+    let toml: String = include_str!("../../src/policy/mod.rs")
         .lines()
         .skip_while(|line| *line != "//! ```toml")
         .skip(1)

@@ -1,5 +1,4 @@
 //! Every bad policy of `fixtures/policies/bad` is refused with the error beside it.
-#![cfg(test)]
 
 use std::{fs, path::PathBuf};
 
