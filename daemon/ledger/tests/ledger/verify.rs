@@ -1,0 +1,390 @@
+//! What is wrong is named: the file, the line, why.
+
+use std::fs;
+
+use crate::support::{Ledger, allowed, bound, closed, copy, digest, intent, receipt};
+use custody_ledger::{
+    key,
+    verify::{Keys, Noted, Report, VerifyError, verify, verify_with},
+    writer::Writer,
+};
+use gate::{
+    chain::Place,
+    record::{Decision, Effect, Outcome},
+};
+
+fn check(ledger: &Ledger) -> Report {
+    verify(ledger.path(), &Noted::default()).unwrap()
+}
+
+/// Three files with some lines each.
+fn long() -> (Ledger, Place) {
+    let ledger = Ledger::new();
+    let mut writer = Writer::<Decision>::open_with(
+        &ledger.decisions_folder(),
+        ledger.decisions_key.clone(),
+        1_500,
+    )
+    .unwrap()
+    .0;
+    let mut head = Place::START;
+    for n in 0..9 {
+        head = writer.append(&closed(n)).unwrap();
+    }
+    drop(writer);
+    assert!(fs::read_dir(ledger.decisions_folder()).unwrap().count() >= 3);
+    assert!(check(&ledger).is_good());
+    (ledger, head)
+}
+
+#[test]
+fn an_empty_ledger_is_good() {
+    let report = check(&Ledger::new());
+    assert!(report.is_good());
+    assert_eq!((report.decisions.lines, report.receipts.lines), (0, 0));
+}
+
+#[test]
+fn any_changed_byte_names_the_first_bad_line() {
+    let ledger = Ledger::new();
+    {
+        let mut writer = ledger.decisions();
+        for n in 1..=3 {
+            writer.append(&closed(n)).unwrap();
+        }
+    }
+    let path = ledger.path().join("decisions/000001.jsonl");
+    let whole = fs::read(&path).unwrap();
+    let ends: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] == b'\n').collect();
+    // The middle line, its line feed included.
+    for at in ends[0] + 1..=ends[1] {
+        let mut changed = whole.clone();
+        changed[at] ^= 1;
+        fs::write(&path, &changed).unwrap();
+        let report = check(&ledger);
+        let bad = report.decisions.bad.unwrap();
+        assert_eq!(
+            (bad.path.as_path(), bad.line),
+            (path.as_path(), Some(2)),
+            "byte {at}: {bad}"
+        );
+        assert_eq!(report.decisions.lines, 1, "byte {at}");
+    }
+}
+
+#[test]
+fn swapped_doubled_and_removed_lines_are_named() {
+    let ledger = Ledger::new();
+    {
+        let mut writer = ledger.decisions();
+        for n in 1..=4 {
+            writer.append(&closed(n)).unwrap();
+        }
+    }
+    let path = ledger.path().join("decisions/000001.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    for (order, bad_line) in [
+        (vec![0, 2, 1, 3], 2),
+        (vec![0, 1, 1, 2, 3], 3),
+        (vec![0, 2, 3], 2),
+        (vec![1, 2, 3], 1),
+        (vec![0, 1, 3, 2], 3),
+    ] {
+        let changed: String = order.iter().map(|at| lines[*at]).collect();
+        fs::write(&path, changed).unwrap();
+        let bad = check(&ledger).decisions.bad.unwrap();
+        assert_eq!(bad.line, Some(bad_line), "{order:?}: {bad}");
+    }
+}
+
+#[test]
+fn a_removed_file_is_named_first_middle_or_emptied() {
+    for (remove, says) in [(1, "000001"), (2, "000002")] {
+        let (ledger, _head) = long();
+        fs::remove_file(ledger.path().join(format!("decisions/{remove:06}.jsonl"))).unwrap();
+        let bad = check(&ledger).decisions.bad.unwrap();
+        assert!(
+            bad.to_string().contains(says) && bad.line.is_none(),
+            "{bad}"
+        );
+    }
+    let (ledger, _head) = long();
+    fs::write(ledger.path().join("decisions/000002.jsonl"), "").unwrap();
+    let bad = check(&ledger).decisions.bad.unwrap();
+    assert!(
+        bad.path.ends_with("000003.jsonl") && bad.line == Some(1),
+        "{bad}"
+    );
+}
+
+#[test]
+fn files_that_changed_places_are_named() {
+    let (ledger, _head) = long();
+    let file = |n: u32| ledger.path().join(format!("decisions/{n:06}.jsonl"));
+    let (one, two) = (fs::read(file(1)).unwrap(), fs::read(file(2)).unwrap());
+    fs::write(file(1), two).unwrap();
+    fs::write(file(2), one).unwrap();
+    let bad = check(&ledger).decisions.bad.unwrap();
+    assert!(
+        bad.path.ends_with("000001.jsonl") && bad.line == Some(1),
+        "{bad}"
+    );
+}
+
+#[test]
+fn a_cut_end_shows_against_a_head_that_was_noted() {
+    let (ledger, head) = long();
+    let noted = Noted {
+        decisions: vec![head],
+        receipts: vec![],
+    };
+    assert!(verify(ledger.path(), &noted).unwrap().is_good());
+    fs::remove_file(ledger.path().join("decisions/000003.jsonl")).unwrap();
+    assert!(check(&ledger).is_good(), "alone, the chain cannot tell");
+    let bad = verify(ledger.path(), &noted)
+        .unwrap()
+        .decisions
+        .bad
+        .unwrap();
+    assert!(bad.why.contains("cut off"), "{bad}");
+
+    let (ledger, head) = long();
+    let other = Place {
+        digest: digest(1),
+        position: head.position,
+    };
+    let noted = Noted {
+        decisions: vec![other],
+        receipts: vec![],
+    };
+    assert!(!verify(ledger.path(), &noted).unwrap().is_good());
+}
+
+#[test]
+fn what_a_crash_left_at_the_end_is_said_and_is_no_line() {
+    let (ledger, head) = long();
+    let last = ledger.path().join("decisions/000003.jsonl");
+    let mut bytes = fs::read(&last).unwrap();
+    bytes.extend_from_slice(b"{\"body\":{\"closed\"");
+    fs::write(&last, &bytes).unwrap();
+    let report = check(&ledger);
+    assert!(report.is_good());
+    assert_eq!((report.decisions.head, report.decisions.torn), (head, 17));
+
+    // Not at the end it is no crash.
+    let middle = ledger.path().join("decisions/000002.jsonl");
+    let mut bytes = fs::read(&middle).unwrap();
+    bytes.extend_from_slice(b"{\"body\":{\"closed\"");
+    fs::write(&middle, &bytes).unwrap();
+    let bad = check(&ledger).decisions.bad.unwrap();
+    assert!(bad.path.ends_with("000002.jsonl"), "{bad}");
+}
+
+#[test]
+fn a_whole_line_without_a_signature_at_the_end_is_bad_not_torn() {
+    let (ledger, _head) = long();
+    let last = ledger.path().join("decisions/000003.jsonl");
+    let mut bytes = fs::read(&last).unwrap();
+    bytes.extend_from_slice(b"{\"body\":{}}");
+    fs::write(&last, &bytes).unwrap();
+    assert!(!check(&ledger).is_good());
+}
+
+#[test]
+fn a_foreign_key_verifies_nothing() {
+    let (ledger, _head) = long();
+    let other = Ledger::new();
+    let keys = Keys {
+        decisions: vec![other.decisions_key.verifying_key()],
+        receipts: vec![other.receipts_key.verifying_key()],
+    };
+    let report = verify_with(ledger.path(), &keys, &Noted::default()).unwrap();
+    let bad = report.decisions.bad.unwrap();
+    assert_eq!(bad.line, Some(1));
+    assert!(bad.why.contains("key"), "{bad}");
+}
+
+#[test]
+fn a_line_of_the_other_chain_is_not_a_line_of_this_one() {
+    let ledger = Ledger::new();
+    let place = ledger.decisions().append(&allowed(1)).unwrap();
+    ledger
+        .receipts()
+        .append(&receipt(bound(1, place), None))
+        .unwrap();
+    let keys = Keys {
+        decisions: vec![ledger.receipts_key.verifying_key()],
+        receipts: vec![ledger.receipts_key.verifying_key()],
+    };
+    let mixed = tempfile::tempdir().unwrap();
+    copy(ledger.path(), mixed.path());
+    fs::copy(
+        ledger.path().join("receipts/000001.jsonl"),
+        mixed.path().join("decisions/000001.jsonl"),
+    )
+    .unwrap();
+    let report = verify_with(mixed.path(), &keys, &Noted::default()).unwrap();
+    assert!(report.decisions.bad.unwrap().why.contains("chain"));
+}
+
+#[test]
+fn a_missing_key_or_folder_is_an_error_not_a_good_ledger() {
+    let ledger = Ledger::new();
+    fs::remove_file(ledger.path().join("public/decisions.pub")).unwrap();
+    assert!(matches!(
+        verify(ledger.path(), &Noted::default()),
+        Err(VerifyError::Key(key::KeyError::Read { .. }))
+    ));
+    let ledger = Ledger::new();
+    fs::remove_dir(ledger.path().join("receipts")).unwrap();
+    assert!(matches!(
+        verify(ledger.path(), &Noted::default()),
+        Err(VerifyError::Files(_))
+    ));
+}
+
+/// Decisions 1..=n, each allowed; their places.
+fn decide(ledger: &Ledger, n: u64) -> Vec<Place> {
+    let mut writer = ledger.decisions();
+    (1..=n)
+        .map(|n| writer.append(&allowed(n)).unwrap())
+        .collect()
+}
+
+#[test]
+fn receipts_rest_on_decisions_out_of_order_and_far_apart() {
+    let ledger = Ledger::new();
+    let places = decide(&ledger, 600);
+    let mut writer = ledger.receipts();
+    for at in [599, 0, 300, 255, 256, 511, 512, 1] {
+        let effect = bound(at as u64 + 1, places[at]);
+        let intent = writer.append(&intent(effect.clone())).unwrap();
+        writer.append(&receipt(effect, Some(intent))).unwrap();
+    }
+    let report = check(&ledger);
+    assert!(report.is_good(), "{report:?}");
+    assert_eq!((report.receipts.lines, report.in_doubt_count), (16, 0));
+}
+
+#[test]
+fn a_receipt_without_its_decision_is_bad() {
+    for (why, effect) in [
+        ("do not have", |_: &[Place]| {
+            bound(
+                1,
+                Place {
+                    digest: digest(9),
+                    position: 99,
+                },
+            )
+        }),
+        ("with digest", |_: &[Place]| {
+            bound(
+                1,
+                Place {
+                    digest: digest(9),
+                    position: 1,
+                },
+            )
+        }),
+        ("does not allow", |places: &[Place]| bound(2, places[0])),
+        ("do not have", |_: &[Place]| bound(1, Place::START)),
+    ] as [(&str, fn(&[Place]) -> _); 4]
+    {
+        let ledger = Ledger::new();
+        let places = decide(&ledger, 2);
+        let mut writer = ledger.receipts();
+        writer.append(&receipt(bound(1, places[0]), None)).unwrap();
+        writer.append(&receipt(effect(&places), None)).unwrap();
+        let report = check(&ledger);
+        let bad = report.receipts.bad.unwrap();
+        assert!(bad.line == Some(2) && bad.why.contains(why), "{bad}");
+        assert!(report.decisions.bad.is_none());
+    }
+}
+
+#[test]
+fn a_record_that_allows_nothing_carries_no_effect() {
+    let ledger = Ledger::new();
+    let place = ledger.decisions().append(&closed(1)).unwrap();
+    ledger.receipts().append(&intent(bound(1, place))).unwrap();
+    assert!(
+        check(&ledger)
+            .receipts
+            .bad
+            .unwrap()
+            .why
+            .contains("does not allow")
+    );
+}
+
+#[test]
+fn an_intent_without_a_receipt_is_in_doubt_and_so_is_one_that_says_so() {
+    let ledger = Ledger::new();
+    let places = decide(&ledger, 3);
+    let mut writer = ledger.receipts();
+    let first = writer.append(&intent(bound(1, places[0]))).unwrap();
+    let second = writer.append(&intent(bound(2, places[1]))).unwrap();
+    writer
+        .append(&receipt(bound(2, places[1]), Some(second)))
+        .unwrap();
+    let unknown = Effect::Receipt {
+        at: 0,
+        effect: bound(3, places[2]),
+        intent: None,
+        outcome: Outcome::InDoubt {
+            why: "the server hung up".into(),
+        },
+    };
+    let third = writer.append(&unknown).unwrap();
+    let report = check(&ledger);
+    assert!(report.is_good(), "{report:?}");
+    let named: Vec<(u64, u64)> = report
+        .in_doubt
+        .iter()
+        .map(|it| (it.position, it.decision))
+        .collect();
+    assert_eq!(named, [(first.position, 1), (third.position, 3)]);
+    assert_eq!(report.in_doubt_count, 2);
+}
+
+#[test]
+fn an_intent_has_one_receipt_and_of_its_own_effect() {
+    for twice in [true, false] {
+        let ledger = Ledger::new();
+        let places = decide(&ledger, 2);
+        let mut writer = ledger.receipts();
+        let place = writer.append(&intent(bound(1, places[0]))).unwrap();
+        if twice {
+            writer
+                .append(&receipt(bound(1, places[0]), Some(place)))
+                .unwrap();
+            writer
+                .append(&receipt(bound(1, places[0]), Some(place)))
+                .unwrap();
+        } else {
+            writer
+                .append(&receipt(bound(2, places[1]), Some(place)))
+                .unwrap();
+        }
+        let bad = check(&ledger).receipts.bad.unwrap();
+        assert!(bad.why.contains("intent"), "{bad}");
+    }
+}
+
+#[test]
+fn a_running_writer_does_not_disturb_the_verifier() {
+    let ledger = Ledger::new();
+    let mut decisions = ledger.decisions();
+    let mut receipts = ledger.receipts();
+    let place = decisions.append(&allowed(1)).unwrap();
+    receipts.append(&receipt(bound(1, place), None)).unwrap();
+    assert!(check(&ledger).is_good());
+    let place = decisions.append(&allowed(2)).unwrap();
+    assert!(check(&ledger).is_good());
+    receipts.append(&receipt(bound(2, place), None)).unwrap();
+    let report = check(&ledger);
+    assert!(report.is_good());
+    assert_eq!((report.decisions.lines, report.receipts.lines), (2, 2));
+}
