@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod bench;
 mod build;
 mod build_ebpf;
 mod bypass;
@@ -28,6 +29,11 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// How long it takes, beside what one would use otherwise
+    Bench(bench::Args),
+    /// The benchmark's agent
+    #[command(hide = true)]
+    BenchClient(bench::ClientArgs),
     /// Build every program into `<target>/custody`, root-owned
     Build(build::Args),
     /// Build the eBPF object into `<target>/ebpf/custody.bpf.o`
@@ -46,7 +52,12 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let done = Places::find().and_then(|places| match cli.command {
+    if let Command::BenchClient(args) = &cli.command {
+        return end(bench::client(args)); // inside a session there is no workspace
+    }
+    end(Places::find().and_then(|places| match cli.command {
+        Command::Bench(args) => bench::run(&places, &args),
+        Command::BenchClient(_) => Ok(()),
         Command::Build(args) => build::run(&places, &args),
         Command::BuildEbpf => build_ebpf::run(&places).map(drop),
         Command::Bypass(args) => bypass::run(&places, &args),
@@ -54,7 +65,10 @@ fn main() -> ExitCode {
         Command::Setup(args) => setup::run(&places, &args),
         Command::Test(args) => test::run(&places, &args),
         Command::Tidy => tidy::run(&places),
-    });
+    }))
+}
+
+fn end(done: anyhow::Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

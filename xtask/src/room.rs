@@ -173,6 +173,11 @@ impl Room {
         )
     }
 
+    /// Shows a file to agents, beside the demo's own.
+    pub(crate) fn show(&self, name: &str, file: &Path) -> Result<()> {
+        copy(file, &self.agent().join(name))
+    }
+
     fn write(&self, name: &str, mode: u32, text: &str) -> Result<()> {
         let path = self.folder.join(name);
         let done = fs::write(&path, "")

@@ -1,0 +1,69 @@
+//! `bench`: how long it takes, beside what one would use otherwise, as ratios.
+//!
+//! Contenders take turns within one run, so that what else the machine does hits them alike.
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::{
+    build,
+    places::{self, Places},
+    say, setup, stage,
+};
+
+mod call;
+mod client;
+mod launch;
+mod series;
+
+pub(crate) use client::{Args as ClientArgs, run as client};
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// What to measure
+    #[arg(value_enum)]
+    what: What,
+    /// How many turns each contender takes
+    #[arg(long, default_value_t = 200)]
+    turns: usize,
+    /// Everything is installed and built: only run it (as root)
+    #[arg(long, hide = true)]
+    built: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum What {
+    /// A call through the gate, beside a bare keep-alive request
+    Call,
+    /// A confined launch, beside fork+exec and other sandboxes
+    Launch,
+}
+
+pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
+    if args.turns < 10 {
+        bail!("`--turns {}`: a percentile needs at least 10", args.turns);
+    }
+    if !args.built {
+        setup::run(places, &setup::Args::default())?;
+        build::run(places, &build::Args { release: true })?;
+    }
+    if !places::is_root() {
+        let program = std::env::current_exe().context("cannot find our own program")?;
+        let what = match args.what {
+            What::Call => "call",
+            What::Launch => "launch",
+        };
+        let mut command = places::as_root("env");
+        command
+            .args(places.variables())
+            .arg(program)
+            .args(["bench", what, "--built", "--turns"])
+            .arg(args.turns.to_string());
+        return stage::must(&mut command);
+    }
+    stage::interrupted(); // from here on, Ctrl-C cleans up
+    say::step(format_args!("{} turns each, taken by turns", args.turns));
+    match args.what {
+        What::Call => call::run(places, args.turns),
+        What::Launch => launch::run(places, args.turns),
+    }
+}

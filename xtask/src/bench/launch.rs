@@ -1,0 +1,185 @@
+//! `bench launch`: a confined `/bin/true`, beside fork+exec and other sandboxes.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    path::Path,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use nix::sys::resource::{UsageWho, getrusage};
+
+use super::series::{Series, compare};
+use crate::{
+    places::{self, Places},
+    room::{Room, daemon::Daemon, service::Service},
+    say, setup, stage,
+};
+
+const TRUE: &str = "/bin/true";
+
+/// One way to start a program.
+struct Contender<'a> {
+    series: Series,
+    turn: Box<dyn FnMut() -> Result<Duration> + 'a>,
+}
+
+pub(super) fn run(places: &Places, turns: usize) -> Result<()> {
+    let room = Room::make(places)?;
+    let service = Service::start(places, &room)?;
+    room.write_policy(places, service.address())?;
+    let daemon = Daemon::start(&room)?;
+
+    let mut contenders = vec![
+        Contender {
+            series: Series::new("fork+exec"),
+            turn: Box::new(|| timed(&mut Command::new(TRUE))),
+        },
+        Contender {
+            series: Series::new("custody run"),
+            turn: Box::new(|| timed(daemon.cli().args(["run", "--policy", "demo", "--", TRUE]))),
+        },
+    ];
+    if places::on_path("bwrap").is_some() {
+        contenders.push(Contender {
+            series: Series::new("bwrap --unshare-all"),
+            turn: Box::new(|| timed(&mut bwrap())),
+        });
+    } else {
+        say::line("not attempted: bwrap is not installed");
+    }
+    match Sandlock::start(&setup::python::environment(places)) {
+        Ok(mut sandlock) => contenders.push(Contender {
+            series: Series::new("sandlock (in its own process)"),
+            turn: Box::new(move || sandlock.turn()),
+        }),
+        Err(error) => say::line(format_args!("not attempted: sandlock: {error:#}")),
+    }
+
+    let before = daemon.cpu()?;
+    for turn in 0..turns + WARM_UP {
+        for contender in &mut contenders {
+            let cpu = children_cpu()?;
+            let time = (contender.turn)()?;
+            if turn >= WARM_UP {
+                contender.series.push(time);
+                contender
+                    .series
+                    .add_cpu(children_cpu()?.saturating_sub(cpu));
+            }
+        }
+        if stage::interrupted() {
+            bail!("interrupted");
+        }
+    }
+    // The service's part of `custody run`; nobody else makes it work.
+    let served = daemon.cpu()?.saturating_sub(before);
+    let mut all: Vec<Series> = contenders
+        .into_iter()
+        .map(|contender| contender.series)
+        .collect();
+    if let Some(ours) = all.get_mut(1) {
+        let counted = u32::try_from(turns).context("turns")?;
+        let all_turns = u32::try_from(turns + WARM_UP).context("turns")?;
+        ours.add_cpu(served * counted / all_turns);
+    }
+    compare(&all);
+    Ok(())
+}
+
+/// Turns that are not counted.
+const WARM_UP: usize = 5;
+
+fn timed(command: &mut Command) -> Result<Duration> {
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    let started = Instant::now();
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start {}", stage::Shown(command)))?;
+    let time = started.elapsed();
+    ensure!(
+        status.success(),
+        "{} failed: {status}",
+        stage::Shown(command)
+    );
+    Ok(time)
+}
+
+/// A common way to use it: everything unshared, the host read-only.
+fn bwrap() -> Command {
+    let mut command = Command::new("bwrap");
+    command.args(["--unshare-all", "--die-with-parent", "--ro-bind", "/", "/"]);
+    command.args([
+        "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp", "--", TRUE,
+    ]);
+    command
+}
+
+/// What ended children have used.
+fn children_cpu() -> Result<Duration> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage")?;
+    let time = |value: nix::sys::time::TimeVal| {
+        let micros = value.tv_sec() * 1_000_000 + value.tv_usec();
+        Duration::from_micros(u64::try_from(micros).unwrap_or_default())
+    };
+    Ok(time(usage.user_time()) + time(usage.system_time()))
+}
+
+/// sandlock's own library in a Python process that is already up: its interpreter is not counted.
+struct Sandlock {
+    child: Child,
+    orders: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+const SANDLOCK: &str = r#"
+import sys, time
+from sandlock import Sandbox
+for line in sys.stdin:
+    box = Sandbox(fs_readable=["/usr", "/lib", "/lib64", "/bin", "/etc", "/dev"])
+    start = time.perf_counter_ns()
+    result = box.run(["/bin/true"], timeout=10)
+    elapsed = time.perf_counter_ns() - start
+    print(elapsed if result.success else f"failed: {result}", flush=True)
+"#;
+
+impl Sandlock {
+    fn start(environment: &Path) -> Result<Self> {
+        let mut child = Command::new(environment.join("bin/python"))
+            .args(["-c", SANDLOCK])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .context("cannot start Python")?;
+        let orders = child.stdin.take().context("no pipe")?;
+        let answers = BufReader::new(child.stdout.take().context("no pipe")?);
+        let mut sandlock = Self {
+            child,
+            orders,
+            answers,
+        };
+        sandlock.turn()?;
+        Ok(sandlock)
+    }
+
+    fn turn(&mut self) -> Result<Duration> {
+        self.orders.write_all(b"go\n").context("it does not run")?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line).context("it is silent")?;
+        let nanos = line
+            .trim()
+            .parse()
+            .with_context(|| format!("it said `{}`", line.trim()))?;
+        Ok(Duration::from_nanos(nanos))
+    }
+}
+
+impl Drop for Sandlock {
+    fn drop(&mut self) {
+        // It fails only where the process is gone already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
