@@ -79,17 +79,17 @@ impl Custodyd {
 
     /// The next notice. Cancellation safe.
     pub(crate) async fn next(&self) -> Result<Notice, NoticeError> {
-        let mut buffer = [0_u8; VaultNotice::CAP];
-        let (len, fds) = self
-            .fd
-            .async_io(Interest::READABLE, |fd| channel::recv(fd, &mut buffer, 2))
-            .await
-            .map_err(NoticeError::Io)?;
-        let bytes = buffer.get(..len).unwrap_or_default();
-        if bytes.is_empty() {
-            return Err(NoticeError::Closed);
+        let read = self.fd.async_io(Interest::READABLE, receive).await;
+        read.map_err(NoticeError::Io)?
+    }
+
+    /// A notice that is here already.
+    pub(crate) fn at_hand(&self) -> Option<Result<Notice, NoticeError>> {
+        match receive(self.fd.get_ref()) {
+            Ok(notice) => Some(notice),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) => Some(Err(NoticeError::Io(error))),
         }
-        pair(frame::parse(bytes).map_err(NoticeError::Parse)?, fds)
     }
 
     /// A number for the next order.
@@ -117,6 +117,19 @@ impl Custodyd {
             tracing::debug!(%error, "an order was lost");
         }
     }
+}
+
+/// One datagram. The outer error is the kernel's, and may be that nothing is there.
+fn receive(fd: &OwnedFd) -> io::Result<Result<Notice, NoticeError>> {
+    let mut buffer = [0_u8; VaultNotice::CAP];
+    let (len, fds) = channel::recv(fd, &mut buffer, 2)?;
+    let bytes = buffer.get(..len).unwrap_or_default();
+    if bytes.is_empty() {
+        return Ok(Err(NoticeError::Closed));
+    }
+    Ok(frame::parse(bytes)
+        .map_err(NoticeError::Parse)
+        .and_then(|notice| pair(notice, fds)))
 }
 
 fn pair(notice: VaultNotice, fds: Vec<OwnedFd>) -> Result<Notice, NoticeError> {

@@ -2,6 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    rc::Rc,
     time::Duration,
 };
 
@@ -40,12 +41,13 @@ enum Ended {
 /// Performs what `permit` binds, once, and says what came of it. `None` if the receipts failed:
 /// then nothing is released.
 pub(crate) async fn perform(
-    vault: &Vault,
+    vault: &Rc<Vault>,
     link: &Link,
     number: u64,
     permit: &[u8],
     call: &[u8],
 ) -> Option<Answer> {
+    vault.catch_up();
     // No await in here: copies of one permit race to exactly one.
     let accepted = match accept::accept(vault, link, permit, call) {
         Ok(accepted) => accepted,

@@ -111,6 +111,8 @@ pub(crate) struct Vault {
     pub(crate) resolver: Rc<Resolver>,
     pub(crate) spent: RefCell<Spent>,
     pub(crate) workers: Workers,
+    broken: RefCell<Option<NoticeError>>,
+    breaks: Notify,
     gate: RefCell<Option<Rc<Link>>>,
     /// Counts the gates that custodyd announced: only the newest counts.
     gate_turn: Cell<u64>,
@@ -195,6 +197,7 @@ pub async fn serve(config: Config, channel: OwnedFd) -> Result<(), VaultError> {
                 Err(NoticeError::Closed) => return Ok(()),
                 Err(error) => return Err(VaultError::Notices(error)),
             },
+            error = vault.broken() => return Err(VaultError::Notices(error)),
             () = vault.receipts.failure() => return Err(VaultError::ChainFailed),
             _now = sweep.tick() => {
                 vault.workers.sweep(idle, &vault.custodyd);
@@ -248,6 +251,8 @@ fn start(config: Config, channel: OwnedFd) -> Result<Vault, VaultError> {
         resolver: Rc::default(),
         spent: RefCell::new(Spent::new(SPENT_MAX)),
         workers: Workers::default(),
+        broken: RefCell::default(),
+        breaks: Notify::new(),
         gate: RefCell::default(),
         gate_turn: Cell::new(0),
         on_their_way: Cell::new(0),
@@ -294,6 +299,34 @@ impl Vault {
         let mut gate = self.gate.borrow_mut();
         if gate.as_ref().is_some_and(|it| Rc::ptr_eq(it, link)) {
             *gate = None;
+        }
+    }
+
+    /// Heeds every notice that custodyd has sent by now. Called before each permit is judged: what
+    /// custodyd said before the gate asked counts, in whatever order the two channels are read.
+    pub(crate) fn catch_up(self: &Rc<Self>) {
+        while let Some(notice) = self.custodyd.at_hand() {
+            match notice {
+                Ok(notice) => self.heed(notice),
+                // The loop sees the end by itself.
+                Err(NoticeError::Closed) => return,
+                Err(error) => {
+                    drop(self.broken.borrow_mut().replace(error));
+                    self.breaks.notify_one();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Ready when [`Vault::catch_up`] found the channel broken.
+    async fn broken(&self) -> NoticeError {
+        loop {
+            let broken = self.broken.borrow_mut().take();
+            match broken {
+                Some(error) => return error,
+                None => self.breaks.notified().await,
+            }
         }
     }
 

@@ -1,0 +1,18 @@
+//! The vault, attacked from every border that it has. One binary, so that it links once.
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test fails by panicking, whatever else came"
+)]
+
+mod effects;
+mod harness;
+mod permits;
+mod restart;
+#[path = "../../../effect/tests/server/mod.rs"]
+mod server;
+mod workers;
