@@ -5,6 +5,7 @@
 //! | [`attempts`] | the attempts, as data |
 //! | [`evidence`] | rows, and the status of property E computed from them |
 //! | [`probe`] | one attack, as it runs inside a session |
+//! | [`register`] | every credential and key, held against the source |
 //! | [`standin`] | targets for the controls: where a layer or the gate is missing |
 //! | [`suite`] | every attempt in its arms, judged by the witness |
 //! | [`witness`] | the real service whose record says what happened |
@@ -14,6 +15,7 @@
 pub mod attempts;
 pub mod evidence;
 pub mod probe;
+pub mod register;
 pub mod standin;
 pub mod suite;
 pub mod witness;
