@@ -5,5 +5,7 @@ mod calls;
 mod demo;
 mod documented;
 mod json;
+mod laws;
 mod policies;
+mod render;
 mod scene;
