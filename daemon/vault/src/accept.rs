@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use custody_wire::perform::Http;
 use gate::{
+    call::Call,
     chain::Place,
     digest::Digest,
     floor::{self, FloorError},
@@ -13,7 +14,7 @@ use gate::{
     nanos::BootNanos,
     nonce::Nonce,
     permit::{self, Expect, PermitError, Verified},
-    policy::{Connector, Policy},
+    policy::{Connector, Credential, Policy},
     record::Bound,
     request::{self, HttpRequest, RenderError},
 };
@@ -160,12 +161,17 @@ fn prepare(
             label: label.clone(),
         })
     })?;
+    Ok((render(policy, rules, &call)?, tool.idempotent))
+}
+
+/// The call as a request that stands on the floor of `rules`: what is sent is held against it, not
+/// what was meant.
+fn render(policy: &Policy, rules: &Credential, call: &Call) -> Result<HttpRequest, Refusal> {
     let request = match rules.connector {
-        Connector::Http => request::render(policy, &call).map_err(Refusal::Render)?,
+        Connector::Http => request::render(policy, call).map_err(Refusal::Render)?,
     };
-    // The floor is held against what is sent, not against what was meant.
     floor::check(&rules.floor, &request).map_err(Refusal::Floor)?;
-    Ok((request, tool.idempotent))
+    Ok(request)
 }
 
 impl Accepted {
@@ -245,4 +251,60 @@ struct Says {
     position: u64,
     session: SessionId,
     tool: ToolName,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gate::{floor::PathPattern, id::PolicyName, origin::Origin, request::Method};
+
+    const POLICY: &str = r#"
+format = 1
+
+[credentials.api]
+connector = "http"
+
+[credentials.api.floor]
+origins = ["https://api.example.test"]
+methods = ["POST"]
+paths = ["/v1/messages"]
+
+[tools.send]
+description = "Sends a message."
+credential = "api"
+risk = "write"
+
+[tools.send.request]
+method = "POST"
+url = "https://api.example.test/v1/messages"
+"#;
+
+    #[test]
+    fn the_floor_holds_whatever_the_template_says() {
+        // A compiled policy cannot have a template beside its floor, so the floor is moved under
+        // it: that stands for a fault in the compiler, the loader or the renderer.
+        let policy = Policy::compile(&PolicyName::parse("test").unwrap(), POLICY).unwrap();
+        let call = Call::from_bytes(br#"{"arguments":{},"tool":"send"}"#).unwrap();
+        let (_label, rules) = policy.credentials().first_key_value().unwrap();
+        assert!(render(&policy, rules, &call).is_ok());
+        let moved = |move_it: &dyn Fn(&mut Credential)| {
+            let mut rules = rules.clone();
+            move_it(&mut rules);
+            render(&policy, &rules, &call)
+        };
+        let origin = |text: &str| vec![Origin::parse(text).unwrap()];
+        let path = |text: &str| vec![PathPattern::parse(text).unwrap()];
+        for refused in [
+            moved(&|it| it.floor.origins = origin("https://other.example.test")),
+            moved(&|it| it.floor.origins = origin("https://api.example.test:8443")),
+            moved(&|it| it.floor.origins = origin("http://127.0.0.1:443")),
+            moved(&|it| it.floor.methods = vec![Method::Get, Method::Delete]),
+            moved(&|it| it.floor.paths = path("/v1")),
+            moved(&|it| it.floor.paths = path("/v1/messages/{}")),
+            moved(&|it| it.floor.paths = path("/v2/messages")),
+            moved(&|it| it.floor.paths.clear()),
+        ] {
+            assert!(matches!(refused, Err(Refusal::Floor(_))), "{refused:?}");
+        }
+    }
 }

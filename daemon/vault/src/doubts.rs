@@ -139,3 +139,110 @@ fn rests_on(line: &[u8]) -> Option<Place> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use custody_ledger::writer::Writer;
+    use ed25519_dalek::SigningKey;
+    use gate::{digest::Digest, id, nonce::Nonce};
+
+    fn bound(nonce: u8) -> Bound {
+        Bound {
+            call: Digest::ZERO,
+            credential: id::CredentialLabel::parse("api").unwrap(),
+            decision: Place {
+                digest: Digest::ZERO,
+                position: 1,
+            },
+            nonce: Nonce([nonce; 16]),
+            policy: Digest::ZERO,
+            session: id::SessionId(7),
+            tool: id::ToolName::parse("send").unwrap(),
+        }
+    }
+
+    fn started() -> Effect {
+        Effect::Started {
+            at: 1,
+            epoch: Nonce([0; 16]),
+            version: "test".into(),
+        }
+    }
+
+    fn intent(nonce: u8) -> Effect {
+        Effect::Intent {
+            at: 1,
+            effect: bound(nonce),
+        }
+    }
+
+    fn receipt(nonce: u8, intent: Place) -> Effect {
+        Effect::Receipt {
+            at: 1,
+            effect: bound(nonce),
+            intent: Some(intent),
+            outcome: Outcome::Failed { why: "test".into() },
+        }
+    }
+
+    /// A chain in files of one or two lines each, and the doubts in it.
+    fn doubts(write: impl FnOnce(&mut dyn FnMut(Effect) -> Place)) -> Vec<u8> {
+        let dir = tempfile::tempdir().unwrap();
+        let key = SigningKey::from_bytes(&[7; 32]);
+        let public = key.verifying_key();
+        let (mut writer, _tail) = Writer::open_with(dir.path(), key, 1_000).unwrap();
+        write(&mut |line| writer.append(&line).unwrap());
+        assert!(fs::read_dir(dir.path()).unwrap().count() > 1);
+        let doubts = Doubts::read(dir.path(), &public).unwrap();
+        doubts
+            .open
+            .into_values()
+            .map(|(_place, effect)| effect.nonce.0[0])
+            .collect()
+    }
+
+    #[test]
+    fn an_intent_is_found_in_an_earlier_file_and_its_receipt_in_a_later_one() {
+        let found = doubts(|append| {
+            append(started());
+            let _never_closed = append(intent(1));
+            let closed = append(intent(2));
+            let _never_closed = append(intent(3));
+            append(receipt(2, closed));
+        });
+        assert_eq!(found, [1, 3]);
+    }
+
+    #[test]
+    fn a_receipt_that_names_another_line_closes_nothing() {
+        let found = doubts(|append| {
+            append(started());
+            let place = append(intent(1));
+            let other = Place {
+                digest: Digest::ZERO,
+                ..place
+            };
+            append(receipt(1, other));
+            append(receipt(
+                1,
+                Place {
+                    position: 1,
+                    ..place
+                },
+            ));
+        });
+        assert_eq!(found, [1]);
+    }
+
+    #[test]
+    fn what_was_settled_before_an_earlier_start_is_not_raised_again() {
+        let found = doubts(|append| {
+            append(started());
+            append(intent(1));
+            append(started());
+            append(intent(2));
+        });
+        assert_eq!(found, [2]);
+    }
+}

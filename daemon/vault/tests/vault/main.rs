@@ -13,6 +13,6 @@ mod effects;
 mod harness;
 mod permits;
 mod restart;
-#[path = "../../../effect/tests/server/mod.rs"]
+#[path = "../../../effect/tests/effect/server.rs"]
 mod server;
 mod workers;

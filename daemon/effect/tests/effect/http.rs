@@ -1,22 +1,14 @@
 //! The worker over its real channel against a real server on loopback.
-#![expect(
-    clippy::panic,
-    clippy::unwrap_used,
-    clippy::wildcard_enum_match_arm,
-    reason = "a test fails by panicking, whatever else came"
-)]
-
-mod server;
 
 use std::{os::fd::AsFd as _, time::Duration};
 
+use crate::server::{Server, Step, answer};
 use custody_sys::{channel, memfd};
 use custody_wire::{
     frame,
     perform::{Answer, Http, Placement, Request},
 };
 use gate::id::{CredentialLabel, SessionId};
-use server::{Server, Step, answer};
 use tokio::{net::UnixStream, task::JoinHandle};
 
 const SECRET: &str = "fake-token-for-tests/7Q+x";

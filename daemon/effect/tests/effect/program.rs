@@ -1,0 +1,158 @@
+//! The program itself, as custodyd starts it: descriptor 3 and nothing else.
+
+use std::{
+    fs,
+    io::Read as _,
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::net::UnixStream,
+    },
+    process::{Child, Command, Stdio},
+};
+
+use crate::server::{Server, answer};
+use custody_sys::{channel, memfd};
+use custody_wire::{
+    frame,
+    perform::{Answer, Http, Placement, Request, Resolve, Resolved},
+};
+use gate::id::{CredentialLabel, SessionId};
+
+const SECRET: &str = "fake-token-for-tests";
+
+/// The program with `channel` as descriptor 3, an empty environment and a pipe as stderr.
+fn start(channel: OwnedFd, arguments: &[&str]) -> Child {
+    Command::new("/bin/sh")
+        .args(["-c", "exec \"$0\" \"$@\" 3<&0 0</dev/null"])
+        .arg(env!("CARGO_BIN_EXE_custody-effect"))
+        .args(arguments)
+        .env_clear()
+        .stdin(Stdio::from(channel))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn end(mut child: Child) -> (bool, String) {
+    let mut said = String::new();
+    let _len = child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut said)
+        .unwrap();
+    (child.wait().unwrap().success(), said)
+}
+
+#[test]
+fn the_worker_performs_and_shows_its_credential_nowhere() {
+    let server = Server::start(|request| {
+        let echo = request.field("authorization").unwrap().to_owned();
+        answer("200 OK", &[], echo.as_bytes())
+    });
+    let (ours, theirs) = channel::pair_stream().unwrap();
+    let child = start(theirs, &[]);
+    let hello = Request::Hello {
+        session: SessionId(7),
+        label: CredentialLabel::parse("token").unwrap(),
+        placement: Placement::Header {
+            name: "authorization".into(),
+            prefix: "Bearer ".into(),
+        },
+    };
+    let secret = memfd::sealed(c"credential", SECRET.as_bytes()).unwrap();
+    channel::send(&ours, &frame::frame(&hello).unwrap(), &[secret.as_fd()]).unwrap();
+    drop(secret);
+    let mut ours = UnixStream::from(ours);
+    assert!(matches!(frame::read(&mut ours).unwrap(), Answer::Ready));
+    let request = Http {
+        method: "GET".into(),
+        tls: false,
+        host: "127.0.0.1".into(),
+        port: server.address.port(),
+        addresses: vec![server.address],
+        target: "/".into(),
+        headers: Vec::new(),
+        body: Vec::new(),
+        timeout_ms: 5_000,
+        answer_cap: 1_000,
+    };
+    frame::write(&mut ours, &Request::Http { number: 1, request }).unwrap();
+    let answer = frame::read::<Answer>(&mut ours).unwrap();
+    let Answer::Done { body, .. } = answer else {
+        panic!("{answer:?}");
+    };
+    assert_eq!(body, b"Bearer [credential]");
+
+    let proc = |name: &str| fs::read(format!("/proc/{}/{name}", child.id())).unwrap();
+    for file in ["cmdline", "environ", "comm"] {
+        let bytes = proc(file);
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains("fake"), "{file}: {text}");
+    }
+    let limits = String::from_utf8(proc("limits")).unwrap();
+    let core = limits
+        .lines()
+        .find(|line| line.starts_with("Max core file size"))
+        .unwrap();
+    assert_eq!(
+        core.split_whitespace().skip(4).collect::<Vec<_>>(),
+        ["0", "0", "bytes"]
+    );
+    // Neither the memory file that it came in nor one of secret memory is open.
+    for entry in fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap() {
+        let leads = fs::read_link(entry.unwrap().path()).unwrap();
+        let leads = leads.to_string_lossy();
+        assert!(
+            !leads.contains("memfd") && !leads.contains("secretmem"),
+            "{leads}"
+        );
+    }
+
+    drop(ours);
+    let (success, said) = end(child);
+    assert!(success && !said.contains("fake"), "{said}");
+    assert!(said.contains("credential=token"), "{said}");
+}
+
+#[test]
+fn the_resolver_resolves_and_holds_no_credential() {
+    let (ours, theirs) = channel::pair_stream().unwrap();
+    let child = start(theirs, &["--resolve"]);
+    let mut ours = UnixStream::from(ours);
+    let host = "localhost".to_owned();
+    frame::write(&mut ours, &Resolve { number: 5, host }).unwrap();
+    let resolved: Resolved = frame::read(&mut ours).unwrap();
+    assert_eq!(resolved.number, 5);
+    assert!(
+        resolved
+            .addresses
+            .unwrap()
+            .iter()
+            .all(|it| it.is_loopback())
+    );
+    drop(ours);
+    let (success, said) = end(child);
+    assert!(success, "{said}");
+}
+
+#[test]
+fn a_wrong_start_says_what_is_wrong() {
+    let (_ours, theirs) = channel::pair_stream().unwrap();
+    let (success, said) = end(start(theirs, &["--verbose"]));
+    assert!(
+        !success && said.contains("usage: custody-effect [--resolve]"),
+        "{said}"
+    );
+    let without = Command::new(env!("CARGO_BIN_EXE_custody-effect"))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(without.stderr).unwrap();
+    assert!(!without.status.success(), "{said}");
+    assert!(
+        said.contains("started by custodyd") && said.lines().count() == 1,
+        "{said}"
+    );
+}
