@@ -1,22 +1,34 @@
-//! The policies that the documentation shows compile.
+//! What the documentation shows is accepted: policies by the gate, configurations by custodyd.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use anyhow::{Context as _, Result};
+use custody_config::Config;
 use gate::{id::PolicyName, policy::Policy};
 
 use super::Finding;
 use crate::places::Places;
 
-const FILE: &str = "gate/docs/policy.md";
+/// Whether an example is accepted.
+type Accept = fn(&str) -> Result<(), String>;
+
+/// A page, and what its examples are.
+const PAGES: [(&str, Accept); 2] = [
+    ("daemon/config/docs/custodyd.md", configuration),
+    ("gate/docs/policy.md", policy),
+];
 
 pub(super) fn check(places: &Places) -> Result<Vec<Finding>> {
-    let text = fs::read_to_string(places.root.join(FILE))
-        .with_context(|| format!("cannot read `{FILE}`"))?;
-    Ok(judge(&text))
+    let mut findings = Vec::new();
+    for (page, accept) in PAGES {
+        let text = fs::read_to_string(places.root.join(page))
+            .with_context(|| format!("cannot read `{page}`"))?;
+        findings.extend(judge(page, &text, accept));
+    }
+    Ok(findings)
 }
 
-fn judge(text: &str) -> Vec<Finding> {
+fn judge(page: &str, text: &str, accept: Accept) -> Vec<Finding> {
     let examples: Vec<_> = text
         .split("```toml\n")
         .skip(1)
@@ -24,26 +36,32 @@ fn judge(text: &str) -> Vec<Finding> {
         .map(|(example, _)| example)
         .collect();
     if examples.is_empty() {
-        return vec![Finding::new(FILE, "shows no policy")];
+        return vec![Finding::new(page, "shows no example")];
     }
-    examples.into_iter().filter_map(compile).collect()
+    let refused = examples
+        .into_iter()
+        .filter_map(|example| accept(example).err());
+    refused
+        .map(|why| Finding::new(page, format!("its example is refused: {why}")))
+        .collect()
 }
 
-fn compile(example: &str) -> Option<Finding> {
+fn policy(example: &str) -> Result<(), String> {
     let name = example
         .lines()
         .find_map(|line| line.strip_prefix("name = "))
         .unwrap_or_default()
         .trim_matches('"');
-    let compiled = match PolicyName::parse(name) {
-        Ok(name) => Policy::compile(&name, example).map_err(|error| format!("{error:#}")),
-        Err(error) => Err(error.to_string()),
-    };
-    let why = compiled.err()?;
-    Some(Finding::new(
-        FILE,
-        format!("its policy `{name}` does not compile: {why}"),
-    ))
+    let name = PolicyName::parse(name).map_err(|error| error.to_string())?;
+    Policy::compile(&name, example)
+        .map(drop)
+        .map_err(|error| error.to_string())
+}
+
+fn configuration(example: &str) -> Result<(), String> {
+    Config::parse(Path::new("custodyd.toml"), example)
+        .map(drop)
+        .map_err(|error| format!("{:#}", anyhow::Error::from(error)))
 }
 
 #[cfg(test)]
@@ -51,12 +69,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_that_does_not_compile_is_found() {
-        assert_eq!(judge("# A\n").len(), 1);
-        assert_eq!(judge("```toml\nformat = 1\nname = \"a\"\n```\n"), []);
+    fn an_example_that_is_refused_is_found() {
+        assert_eq!(judge("a", "# A\n", policy).len(), 1);
+        for accept in [policy as Accept, configuration] {
+            let page = |more: &str| format!("```toml\nformat = 1\nname = \"a\"\n{more}```\n");
+            assert_eq!(judge("a", &page("x = 1\n"), accept).len(), 1);
+        }
         assert_eq!(
-            judge("```toml\nformat = 1\nname = \"a\"\nx = 1\n```\n").len(),
-            1
+            judge("a", "```toml\nformat = 1\nname = \"a\"\n```\n", policy),
+            []
         );
+        assert_eq!(judge("a", "```toml\nformat = 1\n```\n", configuration), []);
     }
 }

@@ -1,7 +1,7 @@
 //! Crates import only downwards: the floors are written here, a new crate must be given one.
 
 use anyhow::{Context as _, Result};
-use cargo_metadata::MetadataCommand;
+use cargo_metadata::{DependencyKind, MetadataCommand};
 
 use super::Finding;
 use crate::places::Places;
@@ -41,7 +41,13 @@ pub(super) fn check(places: &Places) -> Result<Vec<Finding>> {
             .dependencies
             .iter()
             .filter(|dependency| dependency.path.is_some())
-            .map(|dependency| (package.name.as_str(), dependency.name.as_str()))
+            .map(|dependency| {
+                (
+                    package.name.as_str(),
+                    dependency.name.as_str(),
+                    dependency.kind,
+                )
+            })
     });
     let homeless = metadata
         .packages
@@ -54,7 +60,7 @@ pub(super) fn check(places: &Places) -> Result<Vec<Finding>> {
             )
         });
     Ok(homeless
-        .chain(edges.filter_map(|(from, to)| judge(from, to)))
+        .chain(edges.filter_map(|(from, to, kind)| judge(from, to, kind)))
         .collect())
 }
 
@@ -62,34 +68,47 @@ fn floor(name: &str) -> Option<usize> {
     FLOORS.iter().position(|floor| floor.contains(&name))
 }
 
-fn judge(from: &str, to: &str) -> Option<Finding> {
+fn judge(from: &str, to: &str, kind: DependencyKind) -> Option<Finding> {
     if let Some((_, only)) = ONLY.iter().find(|(name, _)| *name == from)
         && !only.contains(&to)
     {
         return Some(Finding::new(from, format!("must not use `{to}`")));
     }
     let (above, below) = (floor(from)?, floor(to)?);
-    (below >= above).then(|| Finding::new(from, format!("uses `{to}`, which is not below it")))
+    // A program's tests may drive its neighbour, the real one.
+    let reach = above + usize::from(kind == DependencyKind::Development);
+    (below >= reach).then(|| Finding::new(from, format!("uses `{to}`, which is not below it")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn normal(from: &str, to: &str) -> Option<Finding> {
+        judge(from, to, DependencyKind::Normal)
+    }
+
     #[test]
     fn a_crate_may_use_what_lies_below_it() {
-        assert_eq!(judge("custody-vault", "gate"), None);
-        assert_eq!(judge("xtask", "custody-cli"), None);
+        assert_eq!(normal("custody-vault", "gate"), None);
+        assert_eq!(normal("xtask", "custody-cli"), None);
     }
 
     #[test]
     fn upwards_and_sideways_are_findings() {
-        assert!(judge("gate", "custody-sys").is_some());
-        assert!(judge("custody-gatekeeper", "custody-vault").is_some());
+        assert!(normal("gate", "custody-sys").is_some());
+        assert!(normal("custody-gatekeeper", "custody-vault").is_some());
+    }
+
+    #[test]
+    fn tests_may_reach_sideways_and_not_upwards() {
+        let tests = |from, to| judge(from, to, DependencyKind::Development);
+        assert_eq!(tests("custody-vault", "custody-effect"), None);
+        assert!(tests("gate", "custody-vault").is_some());
     }
 
     #[test]
     fn the_bridge_uses_none_of_ours() {
-        assert!(judge("custody-bridge", "custody-wire").is_some());
+        assert!(normal("custody-bridge", "custody-wire").is_some());
     }
 }

@@ -8,7 +8,8 @@ const LONG: usize = 400;
 
 /// Folders of one machine. Split so that this file is not its own finding.
 const MACHINES: &[&str] = &[
-    concat!("/wo", "rk/"),
+    concat!("/wo", "rk/main"),
+    concat!("/wo", "rk/shared"),
     concat!("/ro", "ot/.cargo"),
     concat!("/tmp/", "t-"),
 ];
