@@ -1,1 +1,67 @@
-//! Being built.
+//! custody-launch and custody-init: seal one process, then run it.
+//!
+//! custodyd makes a process with clone3(2), in its cgroup and, for a session, in namespaces of its
+//! own, and executes custody-launch in it with a channel as descriptor 3. What happens then is
+//! written in [`custody_wire::launch`]; the order inside is the only one that works:
+//!
+//! 1. [`observe`]: compare with the parent, while the host's /proc is there.
+//! 2. [`root`], [`etc`], [`dev`], [`workspace`]: a new root; pivot_root(2).
+//! 3. [`stdio`]: a private pty or pipes; close every other descriptor.
+//! 4. [`identity`]: limits, capabilities, ids, no_new_privs.
+//! 5. [`rules`]: Landlock. 6. [`filter`]: seccomp(2), last.
+//! 7. Read back, report, wait for the word, execve(2).
+//!
+//! custody-init then is pid 1 and [`init`] says how the command ended.
+//!
+//! **Invariant:** one thread, no async runtime, no credential, no decision: a step fails or is
+//! done, and nothing runs that is less than the plan. Whoever is confined here gets nothing of this
+//! process's memory, environment or descriptors.
+#![forbid(unsafe_code)]
+
+mod command;
+mod dev;
+mod etc;
+mod failure;
+mod filter;
+mod identity;
+pub mod init;
+mod observe;
+mod plan;
+mod protected;
+mod root;
+mod rules;
+mod service;
+mod session;
+mod stdio;
+mod workspace;
+
+use std::process::ExitCode;
+
+use custody_sys::fd;
+use custody_wire::launch::{CHANNEL_FD, Kind};
+
+pub use protected::tidy;
+
+/// The exit status when nothing was executed. custodyd has the report.
+const FAILED: u8 = 125;
+
+/// Runs custody-launch. Comes back only when nothing was executed.
+pub fn main() -> ExitCode {
+    let Ok(channel) = fd::take(CHANNEL_FD) else {
+        return ExitCode::from(FAILED);
+    };
+    let (failure, channel) = match plan::receive(&channel) {
+        Err(failure) => (failure, Some(channel)),
+        Ok((plan, descriptors)) => match &plan.kind {
+            Kind::Session(session) => session::run(&plan, session, descriptors, channel),
+            Kind::Service(service) => service::run(&plan, service, descriptors, channel),
+        },
+    };
+    if let Some(channel) = channel {
+        // Nobody is left to be told that telling failed.
+        match plan::report(&channel, &failure.report(), &[]) {
+            Ok(()) | Err(_) => {}
+        }
+    }
+    ExitCode::from(FAILED)
+}

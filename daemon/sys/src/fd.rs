@@ -8,7 +8,7 @@
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd as _, FromRawFd as _, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd, RawFd},
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -84,6 +84,11 @@ pub fn place_from(first: RawFd, fds: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
     }
     close_from(beyond)?;
     Ok(placed)
+}
+
+/// Gives up the value but leaves the number open, for the program that is executed next.
+pub fn leave_open(fd: OwnedFd) {
+    let _number = fd.into_raw_fd();
 }
 
 /// Closes every descriptor from `first` up (close_range(2)). The caller executes or exits next.

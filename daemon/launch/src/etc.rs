@@ -1,0 +1,158 @@
+//! `/etc` of a session: names and users are constructed, a few entries of the host are shown.
+//!
+//! An entry that is not listed is not there: `/etc` of a host holds tokens (`npmrc`, `pip.conf`,
+//! `gitconfig`) and names of people. No `resolv.conf`: nothing inside resolves. No `machine-id`.
+
+use std::{fs, io, os::unix::fs::PermissionsExt as _, path::Path};
+
+use custody_sys::mount::{Depth, Tree};
+
+use crate::{
+    failure::Failure,
+    root::{Mounting as _, READ_ONLY, Root},
+    session::{HOME, HOSTNAME, USER},
+};
+
+/// Entries of the host's `/etc`, if it has them, and why a program inside needs them.
+const SHOWN: [(&str, How, &str); 19] = [
+    (
+        "alternatives",
+        How::Bind,
+        "targets of symlinks in /usr/bin (Debian)",
+    ),
+    ("bash.bashrc", How::Copy, "interactive bash (Debian)"),
+    ("bashrc", How::Copy, "interactive bash (Fedora)"),
+    (
+        "ca-certificates/extracted",
+        How::Bind,
+        "targets of /etc/ssl/certs (Arch)",
+    ),
+    (
+        "crypto-policies",
+        How::Bind,
+        "OpenSSL's included configuration (Fedora)",
+    ),
+    ("debian_version", How::Copy, "platform detection"),
+    ("inputrc", How::Copy, "readline"),
+    (
+        "java-17-openjdk",
+        How::Bind,
+        "targets of symlinks in the JDK (Debian)",
+    ),
+    (
+        "java-21-openjdk",
+        How::Bind,
+        "targets of symlinks in the JDK (Debian)",
+    ),
+    (
+        "ld.so.cache",
+        How::Copy,
+        "the dynamic linker: libraries outside its default folders",
+    ),
+    ("localtime", How::Copy, "the time zone"),
+    ("mime.types", How::Copy, "types of files"),
+    ("os-release", How::Copy, "platform detection"),
+    ("pki", How::Bind, "certificate authorities (Fedora)"),
+    ("profile", How::Copy, "login shells"),
+    ("protocols", How::Copy, "getprotobyname(3)"),
+    ("services", How::Copy, "getservbyname(3)"),
+    ("ssl", How::Bind, "certificate authorities, openssl.cnf"),
+    (
+        "terminfo",
+        How::Bind,
+        "terminals of the host's administrator",
+    ),
+];
+
+/// How an entry is shown.
+#[derive(Clone, Copy, Debug)]
+enum How {
+    /// A read-only bind: folders.
+    Bind,
+    /// A copy, cheaper than a mount: small files, and symlinks as symlinks.
+    Copy,
+}
+
+/// The largest file that is copied; the largest of those above is 75 KB on Debian 12.
+const LARGEST: u64 = 1 << 20;
+
+/// Fills `/etc`.
+pub(crate) fn build(root: &Root, uid: u32, gid: u32) -> Result<(), Failure> {
+    root.folder("/etc", 0o755)?;
+    for (name, how, _why) in SHOWN {
+        show(root, name, how)?;
+    }
+    let shell = if Path::new("/bin/bash").exists() {
+        "/bin/bash"
+    } else {
+        "/bin/sh"
+    };
+    let nobody = "x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin";
+    write(
+        root,
+        "passwd",
+        &format!(
+            "root:x:0:0:root:/root:/usr/sbin/nologin\n{USER}:x:{uid}:{gid}:agent:{HOME}:{shell}\n\
+             nobody:{nobody}\n"
+        ),
+    )?;
+    write(
+        root,
+        "group",
+        &format!("root:x:0:\ntty:x:5:\n{USER}:x:{gid}:\nnogroup:x:65534:\n"),
+    )?;
+    write(root, "hostname", &format!("{HOSTNAME}\n"))?;
+    write(
+        root,
+        "hosts",
+        &format!("127.0.0.1 localhost {HOSTNAME}\n::1 localhost {HOSTNAME}\n"),
+    )?;
+    write(root, "nsswitch.conf", NSSWITCH)
+}
+
+/// Files only: a resolver's or directory's unix socket would be a way out (nsswitch.conf(5)).
+const NSSWITCH: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files\n\
+    networks: files\nprotocols: files\nservices: files\nethers: files\nrpc: files\n";
+
+fn write(root: &Root, name: &str, text: &str) -> Result<(), Failure> {
+    fs::write(root.place("/etc").join(name), text).mount(|| format!("write(2) of `/etc/{name}`"))
+}
+
+fn show(root: &Root, name: &str, how: How) -> Result<(), Failure> {
+    let host = Path::new("/etc").join(name);
+    let place = root.place("/etc").join(name);
+    let shown = match how {
+        How::Bind => bind(&host, &place),
+        How::Copy => copy(&host, &place),
+    };
+    match shown {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other.mount(|| format!("showing `{}`", host.display())),
+    }
+}
+
+fn bind(host: &Path, place: &Path) -> io::Result<()> {
+    let tree = Tree::copy_of(nix::fcntl::AT_FDCWD, host, Depth::One)?;
+    // An empty folder of the administrator's is nothing to show, and a mount less.
+    if fs::read_dir(host)?.next().is_none() {
+        return Ok(());
+    }
+    tree.restrict(READ_ONLY, Depth::One)?;
+    fs::create_dir_all(place)?;
+    tree.attach(nix::fcntl::AT_FDCWD, place)
+}
+
+fn copy(host: &Path, place: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(host)?;
+    if found.is_symlink() {
+        return std::os::unix::fs::symlink(fs::read_link(host)?, place);
+    }
+    // What others may not read on the host is not for a session either.
+    if !found.is_file() || found.permissions().mode() & 0o004 == 0 {
+        return Ok(());
+    }
+    if found.len() > LARGEST {
+        return Err(io::Error::other(format!("over {LARGEST} bytes")));
+    }
+    fs::write(place, fs::read(host)?)
+}

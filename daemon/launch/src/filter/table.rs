@@ -1,0 +1,324 @@
+//! Which system calls are refused, and why: data, no code.
+//!
+//! A call that is not here is allowed. What a session could do with it is held by its uid, its
+//! empty capability sets, its namespaces and Landlock. Each group says what the refusal is for.
+
+use nix::libc;
+
+/// Who is filtered.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Subject {
+    /// An agent: unix sockets alone, openat2 unknown.
+    Session,
+    /// A service of ours without a network: unix sockets alone.
+    Service,
+    /// A service of ours with the host's network.
+    NetworkService,
+}
+
+/// Calls that are refused whatever their arguments.
+pub(crate) struct Group {
+    pub(crate) calls: &'static [i64],
+}
+
+/// The newest call that is known here: mseal, Linux 6.10, the last before the floor of 6.12
+/// (arch/x86/entry/syscalls/syscall_64.tbl). What is newer does not exist for a session, x32
+/// numbers (bit 30) included.
+pub(crate) const NEWEST: u32 = 462;
+
+/// Answered with ENOSYS, so that libraries fall back: their flags are behind a pointer, where a
+/// filter cannot look.
+pub(crate) const UNKNOWN: &[Group] = &[Group {
+    // JUSTIFICATION: clone3: namespaces in a structure; glibc, Python and Node fall back to
+    // clone
+    calls: &[libc::SYS_clone3],
+}];
+
+/// As [`UNKNOWN`], for sessions. Our own services open paths with openat2.
+pub(crate) const UNKNOWN_TO_SESSIONS: &[Group] = &[Group {
+    // JUSTIFICATION: openat2: mode bits in a structure, so set-user-id bits would not be seen
+    calls: &[libc::SYS_openat2],
+}];
+
+/// Answered with EPERM.
+pub(crate) const REFUSED: &[Group] = &[
+    Group {
+        // JUSTIFICATION: io_uring: opens and connects without a system call that a filter or
+        // hook sees
+        calls: &[
+            libc::SYS_io_uring_enter,
+            libc::SYS_io_uring_register,
+            libc::SYS_io_uring_setup,
+        ],
+    },
+    Group {
+        // JUSTIFICATION: other processes' memory, descriptors and registers; init has the
+        // session's uid
+        calls: &[
+            libc::SYS_kcmp,
+            libc::SYS_perf_event_open,
+            libc::SYS_pidfd_getfd,
+            libc::SYS_process_madvise,
+            libc::SYS_process_mrelease,
+            libc::SYS_process_vm_readv,
+            libc::SYS_process_vm_writev,
+            libc::SYS_ptrace,
+        ],
+    },
+    Group {
+        // JUSTIFICATION: namespaces and mounts: a user namespace hands out capabilities and
+        // kernel surface
+        calls: &[
+            libc::SYS_chroot,
+            libc::SYS_fsconfig,
+            libc::SYS_fsmount,
+            libc::SYS_fsopen,
+            libc::SYS_fspick,
+            libc::SYS_mount,
+            libc::SYS_mount_setattr,
+            libc::SYS_move_mount,
+            libc::SYS_open_tree,
+            libc::SYS_pivot_root,
+            libc::SYS_setns,
+            libc::SYS_umount2,
+            libc::SYS_unshare,
+        ],
+    },
+    Group {
+        // JUSTIFICATION: files by handle: past every path, mount and Landlock rule
+        calls: &[libc::SYS_name_to_handle_at, libc::SYS_open_by_handle_at],
+    },
+    Group {
+        // JUSTIFICATION: kernel keyrings: shared by uid across namespaces
+        calls: &[libc::SYS_add_key, libc::SYS_keyctl, libc::SYS_request_key],
+    },
+    Group {
+        // JUSTIFICATION: programs in the kernel, and faults handled by user space: exploit
+        // primitives
+        calls: &[libc::SYS_bpf, libc::SYS_userfaultfd, libc::SYS_vmsplice],
+    },
+    Group {
+        // JUSTIFICATION: the machine: modules, kexec, reboot, swap, ports, accounting, quotas,
+        // its log
+        calls: &[
+            libc::SYS_acct,
+            libc::SYS_delete_module,
+            libc::SYS_finit_module,
+            libc::SYS_init_module,
+            libc::SYS_ioperm,
+            libc::SYS_iopl,
+            libc::SYS_kexec_file_load,
+            libc::SYS_kexec_load,
+            libc::SYS_modify_ldt,
+            libc::SYS_quotactl,
+            libc::SYS_quotactl_fd,
+            libc::SYS_reboot,
+            libc::SYS_swapoff,
+            libc::SYS_swapon,
+            libc::SYS_syslog,
+            libc::SYS_vhangup,
+        ],
+    },
+    Group {
+        // JUSTIFICATION: clocks and names of the machine
+        calls: &[
+            libc::SYS_adjtimex,
+            libc::SYS_clock_adjtime,
+            libc::SYS_clock_settime,
+            libc::SYS_setdomainname,
+            libc::SYS_sethostname,
+            libc::SYS_settimeofday,
+        ],
+    },
+    Group {
+        // JUSTIFICATION: fanotify: sees and holds up others' files
+        calls: &[libc::SYS_fanotify_init, libc::SYS_fanotify_mark],
+    },
+    Group {
+        // JUSTIFICATION: placement of other processes' pages
+        calls: &[
+            libc::SYS_mbind,
+            libc::SYS_migrate_pages,
+            libc::SYS_move_pages,
+        ],
+    },
+];
+
+/// As [`REFUSED`], for sessions.
+pub(crate) const REFUSED_TO_SESSIONS: &[Group] = &[Group {
+    // JUSTIFICATION: memfd_secret: memory that not even root can look at; the vault keeps
+    // credentials there
+    calls: &[libc::SYS_memfd_secret],
+}];
+
+/// What an argument must be for a rule to match.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Test {
+    /// The low 32 bits are this.
+    Is(u32),
+    /// The low 32 bits are not this.
+    IsNot(u32),
+    /// All these bits are set.
+    Has(u32),
+    /// None of these bits is set.
+    Lacks(u32),
+    /// The bits of the first are as in the second.
+    Masked(u32, u32),
+    /// A pointer that is not null.
+    IsGiven,
+}
+
+/// A call that is refused (EPERM) when all tests of one rule match.
+pub(crate) struct Check {
+    pub(crate) calls: &'static [i64],
+    /// Any of these; in each all of (argument number, test).
+    pub(crate) rules: &'static [&'static [(u8, Test)]],
+}
+
+const AF_UNIX: u32 = 1;
+const AF_INET: u32 = 2;
+const AF_INET6: u32 = 10;
+
+/// Of a session and of a service without a network: SOCK_STREAM (1) and SOCK_SEQPACKET (5) are
+/// the types with bit 0 and without bits 1 and 3; flags lie above (SOCK_TYPE_MASK, linux/net.h).
+pub(crate) const UNIX_SOCKETS: &[Check] = &[Check {
+    // JUSTIFICATION: families: only unix sockets; a network, netlink or vsock socket has no
+    // other lock (AF_VSOCK reaches the hypervisor past every namespace). Types: a datagram
+    // socket, and SOCK_RAW which is one, sends to any path without connect
+    calls: &[libc::SYS_socket, libc::SYS_socketpair],
+    rules: &[
+        &[(0, Test::IsNot(AF_UNIX))],
+        &[(1, Test::Lacks(1))],
+        &[(1, Test::Has(2))],
+        &[(1, Test::Has(8))],
+    ],
+}];
+
+/// Of a service with the host's network: SOCK_DGRAM (2) too, for names.
+pub(crate) const IP_SOCKETS: &[Check] = &[Check {
+    // JUSTIFICATION: unix, IPv4 and IPv6; stream, datagram and seqpacket. To where is the
+    // cgroup hooks' to say
+    calls: &[libc::SYS_socket, libc::SYS_socketpair],
+    rules: &[
+        &[
+            (0, Test::IsNot(AF_UNIX)),
+            (0, Test::IsNot(AF_INET)),
+            (0, Test::IsNot(AF_INET6)),
+        ],
+        &[(1, Test::Has(8))],
+        &[(1, Test::Masked(7, 0))],
+        &[(1, Test::Masked(7, 3))],
+        &[(1, Test::Masked(7, 4))],
+        &[(1, Test::Has(6))],
+    ],
+}];
+
+const S_ISUID: u32 = 0o4000;
+const S_ISGID: u32 = 0o2000;
+const O_CREAT: u32 = 0o100;
+/// __O_TMPFILE of asm-generic/fcntl.h, without O_DIRECTORY.
+const O_TMPFILE: u32 = 0o20_000_000;
+const CLONE_NEW: [u32; 7] = [
+    0x0002_0000, // CLONE_NEWNS
+    0x0200_0000, // CLONE_NEWCGROUP
+    0x0400_0000, // CLONE_NEWUTS
+    0x0800_0000, // CLONE_NEWIPC
+    0x1000_0000, // CLONE_NEWUSER
+    0x2000_0000, // CLONE_NEWPID
+    0x4000_0000, // CLONE_NEWNET
+];
+const RLIMIT_CORE: u32 = 4;
+const SECCOMP_FILTER_FLAG_NEW_LISTENER: u32 = 8;
+
+/// Of everybody.
+pub(crate) const CHECKED: &[Check] = &[
+    Check {
+        // JUSTIFICATION: set-user-id and set-group-id bits: through an id-mapped mount a file
+        // would get them as its owner's outside, where nosuid does not count
+        calls: &[
+            libc::SYS_chmod,
+            libc::SYS_creat,
+            libc::SYS_fchmod,
+            libc::SYS_mkdir,
+            libc::SYS_mknod,
+        ],
+        rules: &[&[(1, Test::Has(S_ISUID))], &[(1, Test::Has(S_ISGID))]],
+    },
+    Check {
+        // JUSTIFICATION: the same, relative to a folder
+        calls: &[
+            libc::SYS_fchmodat,
+            SYS_FCHMODAT2,
+            libc::SYS_mkdirat,
+            libc::SYS_mknodat,
+        ],
+        rules: &[&[(2, Test::Has(S_ISUID))], &[(2, Test::Has(S_ISGID))]],
+    },
+    Check {
+        // JUSTIFICATION: the same, at creation; the mode counts only with these flags
+        calls: &[libc::SYS_open],
+        rules: &[
+            &[(1, Test::Has(O_CREAT)), (2, Test::Has(S_ISUID))],
+            &[(1, Test::Has(O_CREAT)), (2, Test::Has(S_ISGID))],
+            &[(1, Test::Has(O_TMPFILE)), (2, Test::Has(S_ISUID))],
+            &[(1, Test::Has(O_TMPFILE)), (2, Test::Has(S_ISGID))],
+        ],
+    },
+    Check {
+        // JUSTIFICATION: the same, relative to a folder
+        calls: &[libc::SYS_openat],
+        rules: &[
+            &[(2, Test::Has(O_CREAT)), (3, Test::Has(S_ISUID))],
+            &[(2, Test::Has(O_CREAT)), (3, Test::Has(S_ISGID))],
+            &[(2, Test::Has(O_TMPFILE)), (3, Test::Has(S_ISUID))],
+            &[(2, Test::Has(O_TMPFILE)), (3, Test::Has(S_ISGID))],
+        ],
+    },
+    Check {
+        // JUSTIFICATION: namespaces by clone; threads and processes stay possible
+        calls: &[libc::SYS_clone],
+        rules: &[
+            &[(0, Test::Has(CLONE_NEW[0]))],
+            &[(0, Test::Has(CLONE_NEW[1]))],
+            &[(0, Test::Has(CLONE_NEW[2]))],
+            &[(0, Test::Has(CLONE_NEW[3]))],
+            &[(0, Test::Has(CLONE_NEW[4]))],
+            &[(0, Test::Has(CLONE_NEW[5]))],
+            &[(0, Test::Has(CLONE_NEW[6]))],
+        ],
+    },
+    Check {
+        // JUSTIFICATION: TIOCSTI and TIOCLINUX type into a terminal (CVE-2017-5226; the kernel
+        // reads 32 bits, CVE-2019-10063), TIOCSETD changes its line discipline
+        calls: &[libc::SYS_ioctl],
+        rules: &[
+            &[(1, Test::Is(0x5412))],
+            &[(1, Test::Is(0x541c))],
+            &[(1, Test::Is(0x5423))],
+        ],
+    },
+    Check {
+        // JUSTIFICATION: personalities switch off address randomisation and more; reading it
+        // stays possible
+        calls: &[libc::SYS_personality],
+        rules: &[&[(0, Test::IsNot(0)), (0, Test::IsNot(u32::MAX))]],
+    },
+    Check {
+        // JUSTIFICATION: a limit of 0 would let a piped core_pattern run again (core(5))
+        calls: &[libc::SYS_setrlimit],
+        rules: &[&[(0, Test::Is(RLIMIT_CORE))]],
+    },
+    Check {
+        // JUSTIFICATION: the same; reading it stays possible
+        calls: &[libc::SYS_prlimit64],
+        rules: &[&[(1, Test::Is(RLIMIT_CORE)), (2, Test::IsGiven)]],
+    },
+    Check {
+        // JUSTIFICATION: a listener of one's own could answer for the filters below it
+        calls: &[libc::SYS_seccomp],
+        rules: &[&[(1, Test::Has(SECCOMP_FILTER_FLAG_NEW_LISTENER))]],
+    },
+];
+
+/// fchmodat2 (Linux 6.6), not yet in every libc crate.
+const SYS_FCHMODAT2: i64 = 452;

@@ -1,0 +1,387 @@
+//! Starts real sessions and services as custodyd does: clone3 into a cgroup and namespaces, then
+//! the plan over the channel.
+//!
+//! The programs are this build's own; `CUSTODY_PROGRAMS` names a folder with other ones (static,
+//! optimised): custody-launch, and custody-init in it or in its `session/`.
+#![allow(
+    dead_code,
+    clippy::allow_attributes,
+    reason = "each test file uses its own part of this module"
+)]
+
+use std::{
+    ffi::CString,
+    fs::{self, File},
+    io::{Read as _, Write as _},
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use custody_sys::{
+    cgroup::{self, Cgroup},
+    channel,
+    clone::{self, Child, Namespaces, Spawn},
+    memfd,
+};
+use custody_wire::{
+    Message as _, frame,
+    launch::{
+        Go, Kind, LISTENER, Limits, Outcome, Plan, Report, Role, Service, WindowSize, Workspace,
+    },
+    layer::{self, Layer, Status},
+};
+use nix::{
+    sys::wait::{WaitStatus, waitpid},
+    unistd::{Pid, pipe2},
+};
+use tempfile::TempDir;
+
+/// The uid and gid of the tests' sessions, in the range that is the product's default.
+pub(crate) const UID: u32 = 1_900_065_000;
+pub(crate) const GID: u32 = 1_900_065_000;
+
+/// Says why and answers false where the tests of a file cannot run.
+pub(crate) fn can_run() -> bool {
+    if !nix::unistd::geteuid().is_root() {
+        println!("not attempted: needs root");
+        return false;
+    }
+    if cgroup_root().is_none() {
+        println!("not attempted: needs cgroup2");
+        return false;
+    }
+    true
+}
+
+fn cgroup_root() -> Option<PathBuf> {
+    ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"]
+        .into_iter()
+        .map(PathBuf::from)
+        .find(|root| Cgroup::open(root).is_ok())
+}
+
+/// A cgroup of the test's own, emptied and removed at its end.
+pub(crate) struct Group(Cgroup);
+
+impl Group {
+    pub(crate) fn new() -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!(
+            "custody-launch-{}-{}",
+            Pid::this(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
+        let path = cgroup_root().unwrap().join(name);
+        Self(Cgroup::create(&path).unwrap())
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        cgroup::kill(self.0.path()).unwrap();
+        while !self.0.is_empty().unwrap() {
+            std::thread::yield_now();
+        }
+        cgroup::remove(self.0.path()).unwrap();
+    }
+}
+
+/// The folder that a session sees as the programs', with custody-init in it; and custody-launch.
+pub(crate) struct Programs {
+    pub(crate) launch: PathBuf,
+    pub(crate) session: PathBuf,
+    _kept: Option<TempDir>,
+}
+
+pub(crate) fn programs() -> Programs {
+    if let Some(folder) = std::env::var_os("CUSTODY_PROGRAMS") {
+        let folder = PathBuf::from(folder);
+        let session = folder.join("session");
+        return Programs {
+            launch: folder.join("custody-launch"),
+            session: if session.exists() { session } else { folder },
+            _kept: None,
+        };
+    }
+    let kept = tempfile::tempdir().unwrap();
+    let session = kept.path().to_path_buf();
+    open_to_all(&session);
+    fs::copy(
+        env!("CARGO_BIN_EXE_custody-init"),
+        session.join("custody-init"),
+    )
+    .unwrap();
+    Programs {
+        launch: env!("CARGO_BIN_EXE_custody-launch").into(),
+        session,
+        _kept: Some(kept),
+    }
+}
+
+fn open_to_all(folder: &Path) {
+    use std::os::unix::fs::PermissionsExt as _;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// What to start.
+#[derive(Default)]
+pub(crate) struct Start {
+    pub(crate) command: Vec<String>,
+    pub(crate) environment: Vec<String>,
+    pub(crate) workspace: Option<PathBuf>,
+    pub(crate) read_only: Vec<PathBuf>,
+    pub(crate) tty: Option<WindowSize>,
+    pub(crate) without: Vec<Layer>,
+    pub(crate) uid: Option<u32>,
+}
+
+impl Start {
+    pub(crate) fn command(command: &[&str]) -> Self {
+        Self {
+            command: command.iter().map(|part| (*part).into()).collect(),
+            ..Self::default()
+        }
+    }
+
+    pub(crate) fn sh(script: &str) -> Self {
+        Self::command(&["/bin/sh", "-c", script])
+    }
+
+    pub(crate) fn python(script: &str) -> Self {
+        Self::command(&["/usr/bin/python3", "-c", script])
+    }
+
+    pub(crate) fn workspace(mut self, folder: &Path) -> Self {
+        self.workspace = Some(folder.into());
+        self
+    }
+
+    fn plan(&self, programs: &Programs) -> (Plan, Vec<OwnedFd>) {
+        use std::os::unix::fs::MetadataExt as _;
+
+        let mut bytes = format!("{}\0", self.command.len()).into_bytes();
+        for string in self.command.iter().chain(&self.environment) {
+            bytes.extend_from_slice(string.as_bytes());
+            bytes.push(0);
+        }
+        let mut fds = vec![memfd::sealed(c"command", &bytes).unwrap()];
+        let mut roles = vec![Role::Command];
+        let workspace = self.workspace.as_ref().map(|path| {
+            // What cannot be opened is for the launcher to refuse; it needs some folder.
+            let opened = File::open(path)
+                .or_else(|_missing| File::open("/var"))
+                .unwrap();
+            let found = opened.metadata().unwrap();
+            fds.push(opened.into());
+            roles.push(Role::Workspace);
+            Workspace {
+                path: path.clone(),
+                owner_uid: found.uid(),
+                owner_gid: found.gid(),
+            }
+        });
+        let uid = self.uid.unwrap_or(UID);
+        let plan = Plan {
+            kind: Kind::Session(custody_wire::launch::Session {
+                id: gate_session(),
+                read_only: self.read_only.clone(),
+                workspace,
+                programs: programs.session.clone(),
+                tty: self.tty,
+                listener: LISTENER.into(),
+                limits: Limits {
+                    processes: 512,
+                    open_files: 1024,
+                },
+            }),
+            uid,
+            gid: if uid == UID { GID } else { uid },
+            without: self.without.clone(),
+            fds: roles,
+        };
+        (plan, fds)
+    }
+
+    /// Starts it up to the report.
+    pub(crate) fn prepare(self) -> Result<Session, String> {
+        let programs = programs();
+        let (plan, fds) = self.plan(&programs);
+        prepare(&plan, &fds, programs, Namespaces::Own)
+    }
+
+    /// Runs it to its end with nothing on standard input.
+    pub(crate) fn run(self) -> Ended {
+        self.prepare().expect("the session is sealed").run(b"")
+    }
+
+    /// The refusal of what must not start.
+    pub(crate) fn refused(self) -> String {
+        match self.prepare() {
+            Err(why) => why,
+            Ok(_session) => panic!("it was sealed"),
+        }
+    }
+}
+
+fn gate_session() -> gate::id::SessionId {
+    gate::id::SessionId(7)
+}
+
+/// A sealed session or service that waits for the word.
+pub(crate) struct Session {
+    pub(crate) group: Group,
+    pub(crate) child: Child,
+    pub(crate) channel: OwnedFd,
+    pub(crate) layers: Vec<layer::Report>,
+    pub(crate) placeholders: Vec<PathBuf>,
+    pub(crate) ends: Vec<(Role, OwnedFd)>,
+    _programs: Programs,
+}
+
+pub(crate) fn prepare(
+    plan: &Plan,
+    fds: &[OwnedFd],
+    programs: Programs,
+    namespaces: Namespaces,
+) -> Result<Session, String> {
+    let group = Group::new();
+    let (ours, theirs) = channel::pair_seqpacket().unwrap();
+    let null = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .unwrap();
+    let errors = File::options().write(true).open("/dev/stderr");
+    let stderr = errors.as_ref().map_or(null.as_fd(), |file| file.as_fd());
+    let child = clone::spawn(&Spawn {
+        argv: &[CString::new(programs.launch.to_str().unwrap()).unwrap()],
+        envp: &[c"LEAK=from-the-launcher".into()],
+        fds: &[null.as_fd(), null.as_fd(), stderr, theirs.as_fd()],
+        cgroup: group.0.as_fd(),
+        namespaces,
+    })
+    .unwrap();
+    drop(theirs);
+    let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
+    channel::send(&ours, &frame::datagram(plan).unwrap(), &borrowed).unwrap();
+    let mut buffer = vec![0; Report::CAP];
+    let (len, fds) = channel::recv(&ours, &mut buffer, 8).unwrap();
+    match frame::parse(&buffer[..len]) {
+        Ok(Report::Sealed {
+            layers,
+            fds: roles,
+            placeholders,
+        }) => {
+            assert_eq!(roles.len(), fds.len());
+            Ok(Session {
+                group,
+                child,
+                channel: ours,
+                layers,
+                placeholders,
+                ends: roles.into_iter().zip(fds).collect(),
+                _programs: programs,
+            })
+        }
+        Ok(Report::Failed { layer, step, errno }) => {
+            let status = waitpid(child.pid, None).unwrap();
+            assert_eq!(status, WaitStatus::Exited(child.pid, 125));
+            Err(format!("{layer:?}: {step}: errno {errno}"))
+        }
+        Err(error) => panic!("{error}: {:?}", waitpid(child.pid, None)),
+    }
+}
+
+/// How a session ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) outcome: Option<Outcome>,
+    pub(crate) status: WaitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ended {
+    /// Its standard output, if it ended well.
+    pub(crate) fn text(&self) -> &str {
+        assert_eq!(self.outcome, Some(Outcome::Exited { code: 0 }), "{self:?}");
+        self.stdout.trim_end()
+    }
+}
+
+impl Session {
+    pub(crate) fn status_of(&self, layer: Layer) -> &Status {
+        let report = self.layers.iter().find(|report| report.layer == layer);
+        &report.expect("reported").status
+    }
+
+    pub(crate) fn end(&mut self, role: Role) -> OwnedFd {
+        let at = self.ends.iter().position(|(found, _)| *found == role);
+        self.ends.remove(at.expect("an end of this role")).1
+    }
+
+    pub(crate) fn go(&self) {
+        channel::send(&self.channel, &frame::datagram(&Go).unwrap(), &[]).unwrap();
+    }
+
+    /// The word, then everything to its end.
+    pub(crate) fn run(mut self, input: &[u8]) -> Ended {
+        let mut stdin = File::from(self.end(Role::Stdin));
+        let mut stdout = File::from(self.end(Role::Stdout));
+        let mut stderr = File::from(self.end(Role::Stderr));
+        self.go();
+        stdin.write_all(input).unwrap();
+        drop(stdin);
+        let errors = std::thread::spawn(move || {
+            let mut text = Vec::new();
+            stderr.read_to_end(&mut text).unwrap();
+            String::from_utf8_lossy(&text).into_owned()
+        });
+        let mut text = Vec::new();
+        stdout.read_to_end(&mut text).unwrap();
+        let (outcome, status) = self.ended();
+        Ended {
+            outcome,
+            status,
+            stdout: String::from_utf8_lossy(&text).into_owned(),
+            stderr: errors.join().unwrap(),
+        }
+    }
+
+    /// Waits for the outcome and the end of pid 1.
+    pub(crate) fn ended(&self) -> (Option<Outcome>, WaitStatus) {
+        let mut buffer = [0; 64];
+        let (len, _) = channel::recv(&self.channel, &mut buffer, 0).unwrap();
+        let outcome = match len {
+            0 => None,
+            _ => Some(frame::parse(&buffer[..len]).unwrap()),
+        };
+        (outcome, waitpid(self.child.pid, None).unwrap())
+    }
+}
+
+/// A service's plan of the tests' own uid.
+pub(crate) fn service(service: Service) -> Plan {
+    Plan {
+        kind: Kind::Service(service),
+        uid: UID,
+        gid: GID,
+        without: Vec::new(),
+        fds: Vec::new(),
+    }
+}
+
+/// A pipe of which the write end is a service's standard error.
+pub(crate) fn pipe() -> (File, OwnedFd) {
+    let (reader, writer) = pipe2(nix::fcntl::OFlag::O_CLOEXEC).unwrap();
+    (reader.into(), writer)
+}
+
+/// A folder outside /tmp that belongs to `uid`, for workspaces.
+pub(crate) fn folder_of(uid: u32) -> TempDir {
+    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    open_to_all(folder.path());
+    std::os::unix::fs::chown(folder.path(), Some(uid), Some(uid)).unwrap();
+    folder
+}
