@@ -18,6 +18,9 @@ pub const FILE_MAX: usize = 64 << 10;
 /// for by echo: guess, and see whether the guess comes back.
 pub const SECRET_MIN: usize = 8;
 
+/// The fewest different bytes of a credential, for the same reason.
+pub const DIFFERENT_MIN: usize = 4;
+
 /// A credential in custody. Not `Clone`, not `Serialize`; `Debug` is redacted, and the bytes are
 /// in locked memory that is wiped at the end.
 pub struct Credential {
@@ -47,6 +50,9 @@ pub enum CredentialError {
     /// Fewer than [`SECRET_MIN`].
     #[error("it has fewer than {SECRET_MIN} bytes, too few to be found in what a server echoes")]
     TooShort,
+    /// Fewer than [`DIFFERENT_MIN`] different ones.
+    #[error("it has fewer than {DIFFERENT_MIN} different bytes, so that its echo could be guessed")]
+    TooSimple,
 }
 
 impl Credential {
@@ -81,6 +87,10 @@ impl Credential {
         // RFC 9110 section 5.5, without what is obsolete.
         if !secret.iter().all(|byte| matches!(byte, b' '..=b'~')) {
             return Err(CredentialError::Byte);
+        }
+        let different = (b' '..=b'~').filter(|byte| secret.contains(byte)).count();
+        if different < DIFFERENT_MIN {
+            return Err(CredentialError::TooSimple);
         }
         Ok(Self {
             secret: Locked::copy_of(secret).map_err(CredentialError::Read)?,
@@ -189,6 +199,7 @@ mod tests {
             "fake\0token",
             "fake-tokén",
             "fake-token\t",
+            "fafafafafa",
             &long,
         ] {
             let error = Credential::read(file(bad.as_bytes())).unwrap_err();

@@ -29,9 +29,16 @@ const QUEUE: usize = crate::ALL_CALLS;
 pub(crate) struct Link {
     key: VerifyingKey,
     queue: mpsc::Sender<Answer>,
-    durable: watch::Sender<u64>,
+    durable: watch::Sender<Durable>,
     current: Cell<bool>,
     over: Notify,
+}
+
+/// What the gate said of its records, and whether it can still say more.
+#[derive(Clone, Copy, Debug, Default)]
+struct Durable {
+    position: u64,
+    over: bool,
 }
 
 /// Why a gate's channel ended.
@@ -61,6 +68,7 @@ impl Link {
     /// From now on its permits are void and its answers are dropped.
     pub(crate) fn end(&self) {
         self.current.set(false);
+        self.durable.send_modify(|durable| durable.over = true);
         self.over.notify_one();
     }
 
@@ -68,7 +76,10 @@ impl Link {
     /// away or takes longer than `patience`.
     pub(crate) async fn is_durable(&self, position: u64, patience: Duration) -> bool {
         let mut durable = self.durable.subscribe();
-        let wait = timeout(patience, durable.wait_for(|on_disk| *on_disk >= position));
+        let wait = timeout(
+            patience,
+            durable.wait_for(|it| it.over || it.position >= position),
+        );
         // Bound, so that the borrow of the channel ends here.
         let waited = matches!(wait.await, Ok(Ok(_)));
         waited && self.is_current()
@@ -108,7 +119,7 @@ pub(crate) async fn serve(vault: Rc<Vault>, turn: u64, stream: UnixStream) -> Li
     let link = Rc::new(Link {
         key,
         queue,
-        durable: watch::Sender::new(0),
+        durable: watch::Sender::new(Durable::default()),
         current: Cell::new(true),
         over: Notify::new(),
     });
@@ -152,11 +163,8 @@ async fn read(mut from: OwnedReadHalf, vault: &Rc<Vault>, link: &Rc<Link>) -> Li
             }
             Ok(Request::Durable { position }) => {
                 // Never back: a position that was on disk stays there.
-                let _moved = link.durable.send_if_modified(|on_disk| {
-                    let moves = position > *on_disk;
-                    *on_disk = position.max(*on_disk);
-                    moves
-                });
+                link.durable
+                    .send_modify(|durable| durable.position = durable.position.max(position));
             }
             Ok(Request::Hello { .. }) => {
                 return LinkError::Protocol {

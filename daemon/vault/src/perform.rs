@@ -15,7 +15,7 @@ use gate::{
 use crate::{
     accept::{self, Accepted, Refusal},
     gate_link::Link,
-    receipts::ChainFailed,
+    receipts::{ChainFailed, Cleared},
     vault::Vault,
     worker::Performed,
     workers::{Means, NoWorker, Wanted},
@@ -111,7 +111,9 @@ async fn carry_out(vault: &Vault, link: &Link, accepted: &Accepted, progress: &P
         });
     };
     let request = accepted.http(addresses);
-    if !accepted.idempotent {
+    let cleared = if accepted.idempotent {
+        Cleared::Idempotent
+    } else {
         if !link.is_durable(bound.decision.position, DURABLE).await {
             return Ended::Refused {
                 why: "the gate's record of the decision did not reach the disk".into(),
@@ -126,10 +128,11 @@ async fn carry_out(vault: &Vault, link: &Link, accepted: &Accepted, progress: &P
             Err(failed) => return Ended::ChainFailed(failed),
         };
         *progress.intent.borrow_mut() = Some(intent);
-        if let Err(failed) = vault.receipts.on_disk(intent).await {
-            return Ended::ChainFailed(failed);
+        match vault.receipts.on_disk(intent).await {
+            Ok(on_disk) => Cleared::Intended(on_disk),
+            Err(failed) => return Ended::ChainFailed(failed),
         }
-    }
+    };
     // Nothing waits between these checks and the hand-over.
     if !link.is_current() {
         return Ended::Refused {
@@ -140,7 +143,7 @@ async fn carry_out(vault: &Vault, link: &Link, accepted: &Accepted, progress: &P
         return cut_short(progress);
     }
     progress.handed_over.set(true);
-    Ended::Performed(worker.perform(request).await)
+    Ended::Performed(worker.perform(request, cleared).await)
 }
 
 fn cut_short(progress: &Progress) -> Ended {

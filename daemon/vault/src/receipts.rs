@@ -29,6 +29,31 @@ pub(crate) struct Receipts {
 #[error("the receipts cannot be written")]
 pub(crate) struct ChainFailed;
 
+/// Proof that a line is on disk. Not `Clone`: one intent, one hand-over.
+#[derive(Debug)]
+pub(crate) struct OnDisk {
+    place: Place,
+}
+
+/// What must be so before a request is handed to a worker.
+#[derive(Debug)]
+pub(crate) enum Cleared {
+    /// It may be repeated without another effect: no intent is needed.
+    Idempotent,
+    /// Its intent is on disk.
+    Intended(OnDisk),
+}
+
+impl Cleared {
+    /// The position of the intent, where there is one.
+    pub(crate) fn intent(&self) -> Option<u64> {
+        match self {
+            Self::Idempotent => None,
+            Self::Intended(on_disk) => Some(on_disk.place.position),
+        }
+    }
+}
+
 impl Receipts {
     pub(crate) fn new(writer: Writer<Effect>, clock: Rc<dyn Clock>) -> Self {
         let durability = writer.durability();
@@ -69,9 +94,11 @@ impl Receipts {
     }
 
     /// Waits until the line at `place` is on disk.
-    pub(crate) async fn on_disk(&self, place: Place) -> Result<(), ChainFailed> {
+    pub(crate) async fn on_disk(&self, place: Place) -> Result<OnDisk, ChainFailed> {
         let durable = self.durability.durable(place.position).await;
-        durable.map_err(|error| self.fail(&error))
+        durable
+            .map(|()| OnDisk { place })
+            .map_err(|error| self.fail(&error))
     }
 
     /// The newest line that is on disk.

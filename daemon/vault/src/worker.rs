@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use crate::receipts::Cleared;
 use custody_sys::channel;
 use custody_wire::{
     agent::RESULT_CAP,
@@ -24,6 +25,8 @@ use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, timeout},
 };
+
+use crate::receipts::Cleared;
 
 /// How long a worker may take to say that it is ready.
 const READY: Duration = Duration::from_secs(5);
@@ -164,12 +167,14 @@ impl Worker {
         }
     }
 
-    /// Performs one request. `addresses` and everything else in it were checked.
-    pub(crate) async fn perform(&self, request: Http) -> Performed {
+    /// Performs one request, which was checked and is cleared.
+    pub(crate) async fn perform(&self, request: Http, cleared: Cleared) -> Performed {
         let patience = Duration::from_millis(request.timeout_ms.into()).saturating_add(GRACE);
         let number = self.next.get();
         self.next.set(number.saturating_add(1));
         self.used.set(Instant::now());
+        let (order, intent) = (self.order, cleared.intent());
+        tracing::debug!(order, number, intent, "handed over");
         let (answered, answer) = oneshot::channel();
         // Reserved first: what waits is what was handed over.
         let place = match self.queue.try_reserve() {

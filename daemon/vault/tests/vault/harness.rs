@@ -691,7 +691,7 @@ fn heed_orders(custodyd: OwnedFd, seen: &Arc<Mutex<Seen>>) {
                     let fake = seen.fake;
                     drop(thread::spawn(move || match fake {
                         Some(fake) => fake(ours),
-                        None => work(ours, killed),
+                        None => work_until(ours, killed),
                     }));
                     // Any descriptor stands for the pidfd: the vault only holds it.
                     let pid = OwnedFd::from(File::open("/dev/null").unwrap());
@@ -707,7 +707,13 @@ fn heed_orders(custodyd: OwnedFd, seen: &Arc<Mutex<Seen>>) {
     }));
 }
 
-fn work(channel: OwnedFd, killed: oneshot::Receiver<()>) {
+/// A real worker that nobody kills.
+pub(crate) fn work(channel: OwnedFd) {
+    let (_kill, killed) = oneshot::channel();
+    work_until(channel, killed);
+}
+
+fn work_until(channel: OwnedFd, killed: oneshot::Receiver<()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -6,7 +6,7 @@ use custody_wire::{frame, perform, permit::Answer, supervise::VaultOrder};
 use gate::record::Outcome;
 
 use crate::{
-    harness::{Bench, SECRET, run, run_with_idle, take_credential, yes},
+    harness::{Bench, SECRET, run, run_with_idle, take_credential, work, yes},
     server::{Step, answer},
 };
 
@@ -305,4 +305,30 @@ fn what_a_server_says_in_an_error_is_one_plain_line() {
         },
     );
     drop(answer("200 OK", &[], b""));
+}
+
+/// A worker that takes its time to start.
+fn starts_slowly(channel: OwnedFd) {
+    std::thread::sleep(Duration::from_millis(400));
+    work(channel);
+}
+
+#[test]
+fn a_gate_that_goes_while_a_worker_starts_takes_its_call_along() {
+    run(yes, async |mut bench| {
+        bench.seen.lock().unwrap().fake = Some(starts_slowly);
+        // One that waits for no record: nothing but the gate's end stops it.
+        let wish = bench.wish("read", serde_json::json!({ "id": "1" }));
+        let signed = wish.signed(&bench.gate.key);
+        bench.gate.perform(signed, wish.call).await;
+        bench.until(|bench| bench.starts() == 1).await;
+        drop(bench.other_gate().await);
+        bench.until(|bench| bench.outcomes().len() == 1).await;
+        assert!(matches!(bench.outcomes()[..], [Outcome::Refused { .. }]));
+        assert_eq!(bench.server.received().len(), 0);
+        // The twin: the gate that stays gets its answer from the same worker.
+        let wish = bench.wish("read", serde_json::json!({ "id": "2" }));
+        assert!(matches!(bench.ask(&wish).await, Answer::Done { .. }));
+        assert_eq!(bench.starts(), 1);
+    });
 }
