@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use crate::receipts::Cleared;
 use custody_sys::channel;
 use custody_wire::{
     agent::RESULT_CAP,
