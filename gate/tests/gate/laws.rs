@@ -97,7 +97,7 @@ fn results() -> impl Strategy<Value = Vec<&'static str>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..<_>::default() })]
+    #![proptest_config(ProptestConfig { cases: 600, failure_persistence: None, ..<_>::default() })]
 
     #[test]
     fn taint_never_turns_a_refusal_into_an_allowance(

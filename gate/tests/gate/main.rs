@@ -2,10 +2,13 @@
 #![cfg(test)]
 
 mod calls;
+mod chain;
 mod demo;
 mod documented;
+mod ground;
 mod json;
 mod laws;
+mod permit;
 mod policies;
 mod render;
 mod scene;

@@ -1,6 +1,6 @@
 //! The demo's policy and a session of it, for the tests.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::LazyLock};
 
 use gate::{
     decide::{Allowed, Refusal, Verdict, decide},
@@ -11,7 +11,9 @@ use gate::{
 };
 
 pub(crate) fn demo() -> Policy {
-    compile("demo", include_str!("../../../fixtures/policies/demo.toml"))
+    static DEMO: LazyLock<Policy> =
+        LazyLock::new(|| compile("demo", include_str!("../../../fixtures/policies/demo.toml")));
+    DEMO.clone()
 }
 
 pub(crate) fn compile(name: &str, toml: &str) -> Policy {
