@@ -1,0 +1,562 @@
+//! One call, from the front's bytes to the front's answer.
+//!
+//! [`begin`] never waits: parse, decide, record, permit, hand over happen in one step, so that
+//! nothing comes between the decision and the permit. [`Performing::finish`] waits for the vault,
+//! records what came of it, taints the session, and only then has an answer.
+
+use std::rc::Rc;
+
+use custody_ledger::sync::Durable;
+use custody_wire::{
+    agent::{Answer, RESULT_CAP},
+    permit,
+};
+use gate::{
+    chain::Place,
+    decide::{Allowed, Verdict, decide},
+    digest::{Digest, Domain},
+    excerpt::excerpt,
+    json::{self, Limits},
+    permit::{MAX_AGE, Permit, Terms},
+    record::{Decision, Scene, Why, result_digest},
+};
+
+use crate::{
+    keeper::Keeper,
+    session::{Session, Slot},
+    vault::{self, Gone, Link},
+};
+
+/// The longest name of a tool that is recorded whole: four times as long as a registered one.
+const NAME_RECORDED: usize = 256;
+
+/// What became of a call at once.
+#[derive(Debug)]
+#[must_use]
+pub(crate) enum Begun {
+    /// It is over.
+    Answered(Answer),
+    /// It is with the vault.
+    Performing(Box<Performing>),
+}
+
+/// A call on its way.
+#[derive(Debug)]
+pub(crate) struct Performing {
+    keeper: Rc<Keeper>,
+    session: Rc<Session>,
+    number: u64,
+    allowed: Allowed,
+    decision: Place,
+    /// What the vault waits for, if the effect is not idempotent.
+    durable: Option<Durable>,
+    request: vault::Performing,
+    slot: Slot,
+}
+
+/// A rule of this program's own, beside those of `gate::decide`.
+#[derive(Clone, Copy, Debug)]
+enum Rule {
+    Busy,
+    Closed,
+    Ledger,
+    Replayed,
+    Vault,
+}
+
+impl Rule {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Closed => "session_closed",
+            Self::Ledger => "ledger",
+            Self::Replayed => "replayed",
+            Self::Vault => "vault",
+        }
+    }
+}
+
+/// What the agent asks for, as it came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) number: u64,
+    pub(crate) tool: &'a str,
+    pub(crate) arguments: &'a [u8],
+}
+
+/// Decides on a call and, if it is allowed, hands it to the vault.
+pub(crate) fn begin(keeper: &Rc<Keeper>, session: &Rc<Session>, asked: Asked<'_>) -> Begun {
+    if !session.is_open() {
+        let why = "the session is over";
+        return Begun::Answered(refuse_here(keeper, session, asked, Rule::Closed, why));
+    }
+    let Some(slot) = session.slot() else {
+        let why = "this session has 16 calls on their way; wait for one to end";
+        return Begun::Answered(refuse_here(keeper, session, asked, Rule::Busy, why));
+    };
+    match judge(keeper, session, asked) {
+        Err(answer) => Begun::Answered(answer),
+        Ok(allowed) => dispatch(keeper, session, asked, allowed, slot),
+    }
+}
+
+/// A number that this front used already: whatever it is, it is not performed again.
+pub(crate) fn replayed(keeper: &Keeper, session: &Session, asked: Asked<'_>) -> Begun {
+    let why = "a call of this number was made before";
+    Begun::Answered(refuse_here(keeper, session, asked, Rule::Replayed, why))
+}
+
+/// Parses and decides. What is refused is recorded and answered.
+fn judge(keeper: &Keeper, session: &Session, asked: Asked<'_>) -> Result<Allowed, Answer> {
+    let tool = recorded_name(asked.tool);
+    let facts = session.facts.borrow();
+    let scene = Scene {
+        at: keeper.book.now(),
+        facts: &facts,
+        policy: session.loaded.hash,
+        session: session.id,
+    };
+    let (record, rule, argument, why) = match json::reparse(asked.arguments, &Limits::CALL) {
+        Err(error) => {
+            let why = format!("the arguments cannot be read: {error}");
+            let noted = Why::from(why.as_str());
+            let record = Decision::unreadable(&scene, &tool, asked.arguments, noted);
+            (record, gate::decide::Rule::Arguments.as_str(), None, why)
+        }
+        Ok(arguments) => match decide(&session.loaded.policy, &facts, asked.tool, &arguments) {
+            Verdict::Allow(allowed) => return Ok(allowed),
+            Verdict::Refuse(refusal) => {
+                let read = Some(&arguments);
+                let record = Decision::refused(&scene, &tool, asked.arguments, read, &refusal);
+                let argument = refusal.argument.map(String::from);
+                (record, refusal.rule.as_str(), argument, refusal.why)
+            }
+        },
+    };
+    Err(match keeper.book.record(&record) {
+        Ok(place) => {
+            tracing::info!(
+                session = %session.id,
+                tool = excerpt(asked.tool),
+                rule,
+                record = place.position,
+                "refused"
+            );
+            Answer::Refused {
+                number: asked.number,
+                rule: rule.into(),
+                argument,
+                why,
+            }
+        }
+        Err(unrecorded) => refused(asked.number, Rule::Ledger, &unrecorded.to_string()),
+    })
+}
+
+/// Records the allowance, makes the permit and hands it over.
+fn dispatch(
+    keeper: &Rc<Keeper>,
+    session: &Rc<Session>,
+    asked: Asked<'_>,
+    allowed: Allowed,
+    slot: Slot,
+) -> Begun {
+    let number = asked.number;
+    // Asked before anything is recorded as allowed: without a vault there is no permit.
+    let Some(link) = keeper.vault.link() else {
+        let why = "the vault is restarting, and nothing was done; try again in a moment";
+        let recorded = record_here(keeper, session, asked, Rule::Vault, why);
+        return Begun::Answered(match recorded {
+            Ok(_place) => failed(number, why, false),
+            Err(unrecorded) => refused(number, Rule::Ledger, &unrecorded.to_string()),
+        });
+    };
+    let record = {
+        let facts = session.facts.borrow();
+        let scene = Scene {
+            at: keeper.book.now(),
+            facts: &facts,
+            policy: session.loaded.hash,
+            session: session.id,
+        };
+        Decision::allowed(&scene, &allowed)
+    };
+    let decision = match keeper.book.record(&record) {
+        Ok(place) => place,
+        Err(unrecorded) => {
+            return Begun::Answered(refused(number, Rule::Ledger, &unrecorded.to_string()));
+        }
+    };
+    tracing::info!(
+        session = %session.id,
+        tool = %allowed.tool(),
+        credential = %allowed.credential(),
+        record = decision.position,
+        "allowed"
+    );
+    let handed = sign(keeper, session, &allowed, decision, &link).and_then(|permit| {
+        link.perform(permit, allowed.bytes().to_vec())
+            .map_err(|error| error.to_string())
+    });
+    match handed {
+        Ok(request) => Begun::Performing(Box::new(Performing {
+            keeper: Rc::clone(keeper),
+            session: Rc::clone(session),
+            number,
+            durable: (!allowed.idempotent()).then(|| keeper.book.durable(decision)),
+            allowed,
+            decision,
+            request,
+            slot,
+        })),
+        Err(why) => {
+            let ending = Ending {
+                receipt: None,
+                in_doubt: false,
+                why,
+            };
+            Begun::Answered(fail(keeper, session, number, &allowed, decision, ending))
+        }
+    }
+}
+
+fn sign(
+    keeper: &Keeper,
+    session: &Session,
+    allowed: &Allowed,
+    decision: Place,
+    link: &Link,
+) -> Result<Vec<u8>, String> {
+    let mut nonce = [0_u8; 16];
+    getrandom::fill(&mut nonce).map_err(|error| format!("getrandom(2) failed: {error}"))?;
+    let now = keeper.clock.boot_ns();
+    let terms = Terms {
+        audience: link.audience(),
+        epoch: link.epoch(),
+        nonce,
+        session: session.id,
+        position: decision.position,
+        decision: decision.digest,
+        not_before: now,
+        expires: now.saturating_add(MAX_AGE),
+    };
+    Permit::new(allowed, &terms)
+        .sign(&keeper.permit_key)
+        .map_err(|error| format!("no permit could be made: {error}"))
+}
+
+impl Performing {
+    /// Waits for the vault, and records what came of it. The answer may be released; the slot is
+    /// to be kept until it is.
+    pub(crate) async fn finish(self) -> (Answer, Slot) {
+        let Self {
+            keeper,
+            session,
+            number,
+            allowed,
+            decision,
+            durable,
+            request,
+            slot,
+        } = self;
+        let answer = match wait(durable, decision, request).await {
+            Ok(permit::Answer::Done {
+                receipt,
+                result,
+                status,
+                media_type: _,
+                number: _,
+            }) => {
+                let performed = Performed {
+                    receipt,
+                    result,
+                    status,
+                };
+                done(&keeper, &session, number, &allowed, decision, performed)
+            }
+            Ok(other) => {
+                let ending = ending_of(other);
+                fail(&keeper, &session, number, &allowed, decision, ending)
+            }
+            Err(lost) => {
+                let ending = lost.ending(allowed.idempotent());
+                fail(&keeper, &session, number, &allowed, decision, ending)
+            }
+        };
+        (answer, slot)
+    }
+}
+
+/// Why there is no answer of the vault.
+enum Lost {
+    /// The decision did not reach the disk; the vault was not told that it had, and does nothing.
+    NotDurable,
+    /// The vault is gone.
+    Vault,
+}
+
+impl Lost {
+    fn ending(&self, idempotent: bool) -> Ending {
+        let (in_doubt, why) = match self {
+            Self::NotDurable => (
+                false,
+                "the decision could not be written to disk, and nothing was done; the operator \
+                 finds the cause in the log of custody-gate",
+            ),
+            Self::Vault if idempotent => (
+                false,
+                "the vault went away during the call, which may be repeated",
+            ),
+            Self::Vault => (
+                true,
+                "the vault went away during the call; the effect may have happened, so look \
+                 before you repeat it",
+            ),
+        };
+        Ending {
+            receipt: None,
+            in_doubt,
+            why: why.into(),
+        }
+    }
+}
+
+/// Waits for the answer, and meanwhile tells the vault when the decision is on disk.
+async fn wait(
+    durable: Option<Durable>,
+    decision: Place,
+    request: vault::Performing,
+) -> Result<permit::Answer, Lost> {
+    let queue = request.queue();
+    let mut answer = std::pin::pin!(request.answer());
+    if let Some(durable) = durable {
+        let tell = async {
+            durable.await?;
+            vault::tell_durable(queue, decision.position).await;
+            Ok::<_, custody_ledger::sync::SyncError>(())
+        };
+        tokio::select! {
+            biased;
+            answer = &mut answer => return answer.map_err(|Gone| Lost::Vault),
+            told = tell => if let Err(error) = told {
+                tracing::error!(error = crate::chain_of(&error), "a decision is not on disk");
+                return Err(Lost::NotDurable);
+            },
+        }
+    }
+    answer.await.map_err(|Gone| Lost::Vault)
+}
+
+/// What the vault says of an effect that was performed.
+struct Performed {
+    receipt: Digest,
+    result: Vec<u8>,
+    status: u16,
+}
+
+/// How a call ended that was not performed, or may not have been.
+struct Ending {
+    receipt: Option<Digest>,
+    in_doubt: bool,
+    why: String,
+}
+
+fn ending_of(answer: permit::Answer) -> Ending {
+    match answer {
+        permit::Answer::Failed {
+            receipt,
+            why,
+            in_doubt,
+            number: _,
+        } => Ending {
+            receipt: Some(receipt),
+            in_doubt,
+            why,
+        },
+        permit::Answer::Refused { why, number: _ } => Ending {
+            receipt: None,
+            in_doubt: false,
+            why: format!("the vault did not act on the permit: {why}"),
+        },
+        // The channel ends at either of these out of turn, and `Done` is not an ending.
+        permit::Answer::Done { receipt, .. } => Ending {
+            receipt: Some(receipt),
+            in_doubt: true,
+            why: "the effect was performed".into(),
+        },
+        permit::Answer::Hello { .. } => Ending {
+            receipt: None,
+            in_doubt: true,
+            why: "the vault did not keep to the protocol".into(),
+        },
+    }
+}
+
+/// Records the result and taints the session; then it may be released.
+fn done(
+    keeper: &Keeper,
+    session: &Session,
+    number: u64,
+    allowed: &Allowed,
+    decision: Place,
+    performed: Performed,
+) -> Answer {
+    let Performed {
+        receipt,
+        result,
+        status,
+    } = performed;
+    if result.len() > RESULT_CAP {
+        let ending = Ending {
+            receipt: Some(receipt),
+            in_doubt: !allowed.idempotent(),
+            why: format!(
+                "the effect was performed, and its answer has {} bytes; at most {RESULT_CAP} \
+                 reach an agent",
+                result.len()
+            ),
+        };
+        return fail(keeper, session, number, allowed, decision, ending);
+    }
+    let policy = &session.loaded.policy;
+    let label = session
+        .facts
+        .borrow_mut()
+        .record_result(policy, allowed.tool());
+    let record = Decision::Done {
+        at: keeper.book.now(),
+        bytes: u64::try_from(result.len()).unwrap_or(u64::MAX),
+        call: allowed.digest(),
+        decision,
+        label,
+        receipt,
+        result: result_digest(&result),
+        session: session.id,
+        status,
+        tool: allowed.tool().clone(),
+    };
+    match keeper.book.record(&record) {
+        Ok(place) => {
+            tracing::info!(
+                session = %session.id,
+                tool = %allowed.tool(),
+                status,
+                label = ?label,
+                record = place.position,
+                "performed"
+            );
+            Answer::Done {
+                number,
+                call: allowed.digest(),
+                json: json::parse(&result, &Limits::RESULT).is_ok(),
+                result,
+                status,
+            }
+        }
+        Err(unrecorded) => failed(
+            number,
+            &format!("the effect was performed, and its result is withheld: {unrecorded}"),
+            !allowed.idempotent(),
+        ),
+    }
+}
+
+/// Records that an allowed call was not performed, or may not have been.
+fn fail(
+    keeper: &Keeper,
+    session: &Session,
+    number: u64,
+    allowed: &Allowed,
+    decision: Place,
+    ending: Ending,
+) -> Answer {
+    let why = Why::from(ending.why.as_str());
+    let record = Decision::Failed {
+        at: keeper.book.now(),
+        call: allowed.digest(),
+        decision,
+        in_doubt: ending.in_doubt,
+        receipt: ending.receipt,
+        session: session.id,
+        tool: allowed.tool().clone(),
+        why: why.clone(),
+    };
+    // The answer says no more than that nothing good came of it: it is given recorded or not.
+    let recorded = keeper.book.record(&record).is_ok();
+    tracing::warn!(
+        session = %session.id,
+        tool = %allowed.tool(),
+        in_doubt = ending.in_doubt,
+        recorded,
+        "failed"
+    );
+    failed(number, why.as_str(), ending.in_doubt)
+}
+
+/// Records a refusal of this program's own, and answers it.
+fn refuse_here(
+    keeper: &Keeper,
+    session: &Session,
+    asked: Asked<'_>,
+    rule: Rule,
+    why: &str,
+) -> Answer {
+    match record_here(keeper, session, asked, rule, why) {
+        Ok(_place) => refused(asked.number, rule, why),
+        Err(unrecorded) => refused(asked.number, Rule::Ledger, &unrecorded.to_string()),
+    }
+}
+
+fn record_here(
+    keeper: &Keeper,
+    session: &Session,
+    asked: Asked<'_>,
+    rule: Rule,
+    why: &str,
+) -> Result<Place, crate::book::Unrecorded> {
+    let tool = recorded_name(asked.tool);
+    tracing::info!(
+        session = %session.id,
+        tool = excerpt(asked.tool),
+        rule = rule.as_str(),
+        "refused"
+    );
+    keeper.book.record(&Decision::Refused {
+        at: keeper.book.now(),
+        argument: None,
+        arguments: None,
+        digest: Digest::of(Domain::Call, asked.arguments),
+        policy: session.loaded.hash,
+        rule: rule.as_str().into(),
+        session: session.id,
+        taint: session.facts.borrow().taint().clone(),
+        tool: tool.replace('\0', "\u{fffd}"),
+        why: Why::from(why),
+    })
+}
+
+/// A name that no registered tool can have is not worth a megabyte of the ledger.
+fn recorded_name(tool: &str) -> String {
+    if tool.len() > NAME_RECORDED {
+        excerpt(tool)
+    } else {
+        tool.into()
+    }
+}
+
+fn refused(number: u64, rule: Rule, why: &str) -> Answer {
+    Answer::Refused {
+        number,
+        rule: rule.as_str().into(),
+        argument: None,
+        why: why.into(),
+    }
+}
+
+fn failed(number: u64, why: &str, in_doubt: bool) -> Answer {
+    Answer::Failed {
+        number,
+        why: why.into(),
+        in_doubt,
+    }
+}

@@ -1,0 +1,138 @@
+//! The sessions: who may ask, under which policy, and what they have seen.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+};
+
+use gate::{
+    id::{PolicyName, SessionId},
+    session::Facts,
+};
+use tokio::task::AbortHandle;
+
+use crate::policies::Loaded;
+
+/// Calls of one session that may be on their way at once.
+pub(crate) const IN_FLIGHT: usize = 16;
+
+/// Sessions that may be open at once: far more than there are uids in use on one host.
+pub(crate) const SESSIONS: usize = 4_096;
+
+/// One session. Its channel is its identity: who holds it asks as this session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) loaded: Rc<Loaded>,
+    /// What it has seen. Outlives its fronts, and is forgotten with the session alone.
+    pub(crate) facts: RefCell<Facts>,
+    open: Cell<bool>,
+    in_flight: Cell<usize>,
+    front: RefCell<Option<AbortHandle>>,
+}
+
+/// A call's slot among those of its session that are on their way.
+#[derive(Debug)]
+pub(crate) struct Slot(Rc<Session>);
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let left = self.0.in_flight.get().saturating_sub(1);
+        self.0.in_flight.set(left);
+    }
+}
+
+impl Session {
+    pub(crate) fn new(id: SessionId, loaded: Rc<Loaded>, facts: Facts) -> Rc<Self> {
+        Rc::new(Self {
+            id,
+            loaded,
+            facts: RefCell::new(facts),
+            open: Cell::new(true),
+            in_flight: Cell::new(0),
+            front: RefCell::new(None),
+        })
+    }
+
+    /// A slot for one more call, if there is one.
+    pub(crate) fn slot(self: &Rc<Self>) -> Option<Slot> {
+        let taken = self.in_flight.get();
+        (taken < IN_FLIGHT).then(|| {
+            self.in_flight.set(taken.saturating_add(1));
+            Slot(Rc::clone(self))
+        })
+    }
+
+    /// Whether the session still counts.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.get()
+    }
+
+    /// From now on this front speaks for the session, and an earlier one no longer does.
+    pub(crate) fn fronted_by(&self, front: AbortHandle) {
+        if let Some(earlier) = self.front.borrow_mut().replace(front) {
+            earlier.abort();
+        }
+    }
+
+    fn close(&self) {
+        self.open.set(false);
+        if let Some(front) = self.front.borrow_mut().take() {
+            front.abort();
+        }
+    }
+}
+
+/// The open sessions.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions {
+    open: RefCell<HashMap<SessionId, Rc<Session>>>,
+}
+
+/// Why a session is not opened.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+pub(crate) enum Unopened {
+    #[error("{SESSIONS} sessions are open; stop one")]
+    Full,
+    #[error("a session of this id is open")]
+    Lives,
+}
+
+impl Sessions {
+    /// Whether a session of this id may be opened.
+    pub(crate) fn admit(&self, id: SessionId) -> Result<(), Unopened> {
+        let open = self.open.borrow();
+        if open.contains_key(&id) {
+            Err(Unopened::Lives)
+        } else if open.len() >= SESSIONS {
+            Err(Unopened::Full)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Opens a session that was [admitted](Self::admit).
+    pub(crate) fn insert(&self, session: Rc<Session>) {
+        let earlier = self.open.borrow_mut().insert(session.id, session);
+        if let Some(earlier) = earlier {
+            earlier.close();
+        }
+    }
+
+    /// The open session with this id, if it was opened under this policy.
+    pub(crate) fn under(&self, id: SessionId, policy: &PolicyName) -> Option<Rc<Session>> {
+        self.open
+            .borrow()
+            .get(&id)
+            .filter(|session| session.loaded.policy.name() == policy)
+            .cloned()
+    }
+
+    /// Closes a session: its channel, and its right to ask. No other one notices.
+    pub(crate) fn close(&self, id: SessionId) -> Option<Rc<Session>> {
+        let session = self.open.borrow_mut().remove(&id)?;
+        session.close();
+        Some(session)
+    }
+}

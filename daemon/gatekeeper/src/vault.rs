@@ -1,0 +1,209 @@
+//! The vault as the gate sees it: one channel at a time, and what is on its way over it.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::HashMap,
+    rc::Rc,
+    time::Duration,
+};
+
+use custody_wire::{
+    frame::{self, FrameError},
+    permit::{Answer, Request},
+};
+use gate::digest::Digest;
+use tokio::{
+    net::{
+        UnixStream,
+        unix::{OwnedReadHalf, OwnedWriteHalf},
+    },
+    sync::{mpsc, oneshot},
+    time::timeout,
+};
+
+/// Requests that wait for the channel. More is refused, not kept: a vault that does not read is
+/// no reason to fill memory.
+const QUEUE: usize = 64;
+
+/// How long a vault may take for its first message.
+const HELLO: Duration = Duration::from_secs(10);
+
+/// Where permits go.
+#[derive(Debug, Default)]
+pub(crate) struct Vault {
+    link: RefCell<Option<Rc<Link>>>,
+}
+
+/// The channel to one run of the vault.
+#[derive(Debug)]
+pub(crate) struct Link {
+    audience: Digest,
+    epoch: [u8; 16],
+    queue: mpsc::Sender<Request>,
+    waiting: RefCell<HashMap<u64, oneshot::Sender<Answer>>>,
+    next: Cell<u64>,
+}
+
+/// A request that is on its way.
+#[derive(Debug)]
+pub(crate) struct Performing {
+    queue: mpsc::Sender<Request>,
+    answer: oneshot::Receiver<Answer>,
+}
+
+/// The request was not handed over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("the vault takes no more at the moment, and nothing was done; try again")]
+pub(crate) struct NotSent;
+
+/// The vault went away after the request was handed over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Gone;
+
+impl Vault {
+    /// The channel to the vault, if there is one that has said hello.
+    pub(crate) fn link(&self) -> Option<Rc<Link>> {
+        self.link.borrow().clone()
+    }
+
+    /// Lets the earlier channel go and everything that is on its way over it.
+    pub(crate) fn forget(&self) {
+        if let Some(link) = self.link.take() {
+            link.waiting.borrow_mut().clear();
+        }
+    }
+
+    /// Serves a channel to its end.
+    pub(crate) async fn serve(&self, stream: UnixStream, permit_key: [u8; 32]) -> FrameError {
+        let (mut from, mut to) = stream.into_split();
+        let hello = async {
+            frame::write_async(&mut to, &Request::Hello { permit_key }).await?;
+            frame::read_async::<Answer>(&mut from).await
+        };
+        let (audience, epoch) = match timeout(HELLO, hello).await {
+            Ok(Ok(Answer::Hello { audience, epoch })) => (audience, epoch),
+            Ok(Ok(other)) => return unexpected(&other),
+            Ok(Err(error)) => return error,
+            Err(_elapsed) => return FrameError::Io(std::io::ErrorKind::TimedOut.into()),
+        };
+        let (queue, requests) = mpsc::channel(QUEUE);
+        let link = Rc::new(Link {
+            audience,
+            epoch,
+            queue,
+            waiting: RefCell::default(),
+            next: Cell::new(1),
+        });
+        self.forget();
+        *self.link.borrow_mut() = Some(Rc::clone(&link));
+        tracing::info!(vault = %audience, "the vault is there");
+
+        let why = tokio::select! {
+            why = write_all(to, requests) => why,
+            why = read_all(from, &link) => why,
+        };
+        // In this order: nobody may begin to wait after the others were let go.
+        let current = self
+            .link
+            .borrow()
+            .as_ref()
+            .is_some_and(|l| Rc::ptr_eq(l, &link));
+        if current {
+            drop(self.link.take());
+        }
+        link.waiting.borrow_mut().clear();
+        why
+    }
+}
+
+impl Link {
+    /// Whom permits must name.
+    pub(crate) const fn audience(&self) -> Digest {
+        self.audience
+    }
+
+    /// The run of the vault that permits must name.
+    pub(crate) const fn epoch(&self) -> [u8; 16] {
+        self.epoch
+    }
+
+    /// Hands over a permit with its call.
+    pub(crate) fn perform(&self, permit: Vec<u8>, call: Vec<u8>) -> Result<Performing, NotSent> {
+        let number = self.next.get();
+        self.next.set(number.saturating_add(1));
+        let (answered, answer) = oneshot::channel();
+        // Reserved first: what waits is what was sent.
+        let place = self
+            .queue
+            .try_reserve()
+            .map_err(|_full_or_closed| NotSent)?;
+        drop(self.waiting.borrow_mut().insert(number, answered));
+        place.send(Request::Perform {
+            number,
+            permit,
+            call,
+        });
+        Ok(Performing {
+            queue: self.queue.clone(),
+            answer,
+        })
+    }
+}
+
+impl Performing {
+    /// The way to this run of the vault.
+    pub(crate) fn queue(&self) -> mpsc::Sender<Request> {
+        self.queue.clone()
+    }
+
+    /// What came of it.
+    pub(crate) async fn answer(self) -> Result<Answer, Gone> {
+        self.answer.await.map_err(|_dropped| Gone)
+    }
+}
+
+/// Says that the decision records up to `position` are on disk. Nothing happens if that run of the
+/// vault is gone: so is its permit.
+pub(crate) async fn tell_durable(queue: mpsc::Sender<Request>, position: u64) {
+    drop(queue.send(Request::Durable { position }).await);
+}
+
+async fn write_all(mut to: OwnedWriteHalf, mut requests: mpsc::Receiver<Request>) -> FrameError {
+    while let Some(request) = requests.recv().await {
+        if let Err(error) = frame::write_async(&mut to, &request).await {
+            return error;
+        }
+    }
+    FrameError::Closed
+}
+
+async fn read_all(mut from: OwnedReadHalf, link: &Link) -> FrameError {
+    loop {
+        let answer: Answer = match frame::read_async(&mut from).await {
+            Ok(answer) => answer,
+            Err(error) => return error,
+        };
+        let number = match &answer {
+            Answer::Done { number, .. }
+            | Answer::Failed { number, .. }
+            | Answer::Refused { number, .. } => *number,
+            Answer::Hello { .. } => return unexpected(&answer),
+        };
+        let waiting = link.waiting.borrow_mut().remove(&number);
+        match waiting {
+            // The session may have ended; its task records the result all the same.
+            Some(answered) => drop(answered.send(answer)),
+            None => tracing::warn!(number, "the vault answered what nobody asked"),
+        }
+    }
+}
+
+fn unexpected(answer: &Answer) -> FrameError {
+    let what = match answer {
+        Answer::Hello { .. } => "the vault said hello twice",
+        Answer::Done { .. } | Answer::Failed { .. } | Answer::Refused { .. } => {
+            "the vault answered before it said hello"
+        }
+    };
+    FrameError::Io(std::io::Error::new(std::io::ErrorKind::InvalidData, what))
+}
