@@ -3,15 +3,27 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`cgroups`] | our folders in the cgroup2 hierarchy, and what an earlier run left in them |
 //! | [`checks`] | what must hold before anything is started |
+//! | [`denials`] | denials in the journal, bounded and neutralised |
 //! | [`hooks`] | eBPF: loaded, attached, pinned; the egress map; events of denials |
 //! | [`places`] | folders, the lock, the operators' socket |
+//! | [`process`] | one program, started through custody-launch |
+//! | [`serve`] | the loop: services, sessions, fronts, workers |
+//! | [`uids`] | which uid of a range is next |
+//! | [`workspace`] | which folder may be a workspace |
 //!
 //! **Invariant:** it holds no credential, speaks to no network and parses nothing that an agent,
 //! an operator or a server wrote: only the fixed orders of `custody_wire::supervise`, the
 //! reports of custody-launch, and root's own files. One thread; `poll`, no runtime.
 #![forbid(unsafe_code)]
 
+pub mod cgroups;
 pub mod checks;
+pub mod denials;
 pub mod hooks;
 pub mod places;
+pub mod process;
+pub mod serve;
+pub mod uids;
+pub mod workspace;

@@ -152,8 +152,7 @@ fn embedded(folder: &Path) -> Result<Policies, PoliciesError> {
         path: path.clone(),
         source,
     })?;
-    let policy =
-        Policy::compile(&name, text).map_err(|source| PoliciesError::Invalid {
+    let policy = Policy::compile(&name, text).map_err(|source| PoliciesError::Invalid {
         path,
         source: Box::new(source),
     })?;

@@ -211,7 +211,7 @@ impl Hooks {
                     cgroup: cgroup.path().display().to_string(),
                     source,
                 })?;
-            pins.replace(&format!("{}_{}", group.name(), hook.name()), link.as_fd())?;
+            pins.replace(group, hook, link.as_fd())?;
             Ok(())
         };
         for (hook, at, function) in INET {

@@ -6,11 +6,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use agent_ebpf::Hook;
 use custody_sys::bpf;
 use nix::{
     mount::{MsFlags, mount},
     sys::statfs::{BPF_FS_MAGIC, statfs},
 };
+
+use super::Group;
 
 /// Where a bpf file system belongs (bpf(2), BPF_OBJ_PIN).
 const BPFFS: &str = "/sys/fs/bpf";
@@ -60,18 +63,29 @@ impl Pins {
         Ok(Self(folder))
     }
 
-    /// Pins `link` under `name`. What was pinned there is let go afterwards: the old and the
+    /// Pins the link of `hook` at `group`. What was pinned there is let go afterwards: the old and the
     /// new are both attached for a moment, and the stricter counts; there is no open moment.
     ///
     /// # Errors
     /// When bpf(2) or rename(2) fails.
-    pub fn replace(&self, name: &str, link: BorrowedFd<'_>) -> Result<(), PinError> {
-        let path = self.0.join(name);
+    pub fn replace(&self, group: Group, hook: Hook, link: BorrowedFd<'_>) -> Result<(), PinError> {
+        let name = name(group, hook);
+        let path = self.0.join(&name);
         let fresh = self.0.join(format!("{name}_new"));
         let result = remove_if_there(&fresh)
             .and_then(|()| bpf::pin(link, &fresh))
             .and_then(|()| fs::rename(&fresh, &path));
         result.map_err(|source| PinError::Pin { path, source })
+    }
+
+    /// The first pin of `group` that is not there; none if all hooks of IP, or of AF_UNIX, stand.
+    pub fn missing(&self, group: Group, unix: bool) -> Option<PathBuf> {
+        let is_unix = |hook: &Hook| matches!(hook, Hook::ConnectUnix | Hook::SendMsgUnix);
+        Hook::ALL
+            .into_iter()
+            .filter(|hook| is_unix(hook) == unix)
+            .map(|hook| self.0.join(name(group, hook)))
+            .find(|pin| pin.symlink_metadata().is_err())
     }
 
     /// Removes every pin, and the folder. For the end of an installation whose cgroups are
@@ -85,6 +99,10 @@ impl Pins {
             source,
         })
     }
+}
+
+fn name(group: Group, hook: Hook) -> String {
+    format!("{}_{}", group.name(), hook.name())
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {

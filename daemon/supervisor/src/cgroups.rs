@@ -1,0 +1,148 @@
+//! Our folders in the cgroup2 hierarchy: `<base>/custody/{agents,services,workers}`, a fresh one
+//! below for each program. A folder that was killed is never used again: a later clone3 into it
+//! would be killed at once (measured on Linux 6.18).
+
+use std::{
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use custody_sys::cgroup::{self, Cgroup};
+use nix::fcntl::{Flock, FlockArg, OFlag};
+
+use crate::hooks::Group;
+
+/// How long the processes of an earlier run may take to die.
+const LEFTOVERS_MAX: Duration = Duration::from_secs(10);
+
+/// Why the folders cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum CgroupError {
+    /// Another custodyd has them.
+    #[error("another custodyd has the cgroups under `{path}`; give each `paths.cgroup` of its own")]
+    Busy {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Processes of an earlier run do not die.
+    #[error("processes of an earlier run in `{path}` do not die")]
+    Leftovers {
+        /// Where.
+        path: PathBuf,
+    },
+    /// The kernel refused.
+    #[error("cgroup `{path}`")]
+    Make {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// The three groups.
+#[derive(Debug)]
+pub struct Cgroups {
+    top: PathBuf,
+    groups: [(Group, Cgroup); 3],
+    number: u64,
+    _lock: Flock<File>,
+}
+
+impl Cgroups {
+    /// Makes the folders. What an earlier run left in them is killed and removed first.
+    ///
+    /// # Errors
+    /// See [`CgroupError`].
+    pub fn make(base: &Path) -> Result<Self, CgroupError> {
+        let top = base.join("custody");
+        let make = |path: &Path| Cgroup::ensure(path).map_err(failed(path));
+        make(&top)?;
+        let lock = lock(&top)?;
+        let groups = [
+            (Group::Agents, make(&top.join(Group::Agents.name()))?),
+            (Group::Services, make(&top.join(Group::Services.name()))?),
+            (Group::Workers, make(&top.join(Group::Workers.name()))?),
+        ];
+        for (_, group) in &groups {
+            clear(group.path())?;
+        }
+        Ok(Self {
+            top,
+            groups,
+            number: 0,
+            _lock: lock,
+        })
+    }
+
+    /// The folder of a group, where its hooks are attached.
+    pub fn group(&self, group: Group) -> &Cgroup {
+        let [(_, agents), (_, services), (_, workers)] = &self.groups;
+        match group {
+            Group::Agents => agents,
+            Group::Services => services,
+            Group::Workers => workers,
+        }
+    }
+
+    /// A fresh folder for one program.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn fresh(&mut self, group: Group, name: &str) -> Result<Cgroup, CgroupError> {
+        self.number = self.number.saturating_add(1);
+        let path = self
+            .group(group)
+            .path()
+            .join(format!("{name}-{}", self.number));
+        Cgroup::create(&path).map_err(failed(&path))
+    }
+
+    /// Removes all of it, at the end, when everything is empty.
+    ///
+    /// # Errors
+    /// When a process is left.
+    pub fn remove(self) -> Result<(), CgroupError> {
+        cgroup::remove(&self.top).map_err(failed(&self.top))
+    }
+}
+
+/// Kills what is below `group` and removes the folders.
+fn clear(group: &Path) -> Result<(), CgroupError> {
+    let deadline = Instant::now() + LEFTOVERS_MAX;
+    for entry in fs::read_dir(group).map_err(failed(group))? {
+        let path = entry.map_err(failed(group))?.path();
+        if !path.is_dir() {
+            continue;
+        }
+        if !cgroup::is_empty(&path).map_err(failed(&path))? {
+            tracing::warn!(cgroup = %path.display(), "killing what an earlier run left");
+        }
+        cgroup::kill(&path).map_err(failed(&path))?;
+        while !cgroup::is_empty(&path).map_err(failed(&path))? {
+            if Instant::now() > deadline {
+                return Err(CgroupError::Leftovers { path });
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        cgroup::remove(&path).map_err(failed(&path))?;
+    }
+    Ok(())
+}
+
+fn lock(top: &Path) -> Result<Flock<File>, CgroupError> {
+    let fd =
+        custody_sys::path::open(top, OFlag::O_RDONLY | OFlag::O_DIRECTORY).map_err(failed(top))?;
+    Flock::lock(File::from(fd), FlockArg::LockExclusiveNonblock)
+        .map_err(|(_file, _errno)| CgroupError::Busy { path: top.into() })
+}
+
+fn failed(path: &Path) -> impl Fn(io::Error) -> CgroupError {
+    let path = path.to_owned();
+    move |source| CgroupError::Make {
+        path: path.clone(),
+        source,
+    }
+}

@@ -1,0 +1,248 @@
+//! Denials in the journal: who tried what, escapes neutralised, a flood counted instead.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use agent_ebpf::{Event, Hook, protocol};
+
+/// A cgroup's lines in one window; the rest is counted.
+const LINES_MAX: u32 = 20;
+
+/// How long a window is.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// What is written of denials, by cgroup.
+#[derive(Debug, Default)]
+pub struct Denials {
+    known: HashMap<u64, Account>,
+    dropped: u64,
+}
+
+#[derive(Debug)]
+struct Account {
+    who: String,
+    /// Whether the cgroup is one of ours that lives.
+    known: bool,
+    since: Option<Instant>,
+    written: u32,
+    suppressed: u64,
+}
+
+/// One denial in words.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Line {
+    /// Whose cgroup.
+    pub who: String,
+    /// The task's name, escaped.
+    pub comm: String,
+    /// The hook.
+    pub hook: &'static str,
+    /// Where it wanted to go, escaped.
+    pub to: String,
+}
+
+impl Denials {
+    /// `cgroup_id` is `who` from now on.
+    pub fn know(&mut self, cgroup_id: u64, who: String) {
+        let account = Account {
+            who,
+            known: true,
+            since: None,
+            written: 0,
+            suppressed: 0,
+        };
+        self.known.insert(cgroup_id, account);
+    }
+
+    /// The cgroup is gone. What was suppressed is said.
+    pub fn forget(&mut self, cgroup_id: u64) {
+        if let Some(mut account) = self.known.remove(&cgroup_id) {
+            account.close();
+        }
+    }
+
+    /// Writes `event`, or counts it.
+    pub fn note(&mut self, event: &Event, now: Instant) {
+        if let Some(line) = self.line(event, now) {
+            tracing::warn!(
+                who = line.who,
+                pid = event.tgid,
+                uid = event.uid,
+                comm = line.comm,
+                hook = line.hook,
+                to = line.to,
+                "denied"
+            );
+        }
+    }
+
+    /// The line for `event`, unless its cgroup wrote enough in this window.
+    fn line(&mut self, event: &Event, now: Instant) -> Option<Line> {
+        let account = self
+            .known
+            .entry(event.cgroup_id)
+            .or_insert_with(|| Account {
+                who: format!("cgroup {}", event.cgroup_id),
+                known: false,
+                since: None,
+                written: 0,
+                suppressed: 0,
+            });
+        let fresh = account
+            .since
+            .is_none_or(|since| now.duration_since(since) >= WINDOW);
+        if fresh {
+            account.close();
+            account.since = Some(now);
+        }
+        if account.written >= LINES_MAX {
+            account.suppressed = account.suppressed.saturating_add(1);
+            return None;
+        }
+        account.written = account.written.saturating_add(1);
+        Some(Line {
+            who: account.who.clone(),
+            comm: event.comm().escape_ascii().to_string(),
+            hook: event.hook().map_or("unknown", Hook::name),
+            to: destination(event),
+        })
+    }
+
+    /// Ends the windows that are over, and says how many events the ring could not take.
+    pub fn tick(&mut self, now: Instant, dropped: u64) {
+        for account in self.known.values_mut() {
+            let over = account
+                .since
+                .is_some_and(|since| now.duration_since(since) >= WINDOW);
+            if over {
+                account.close();
+            }
+        }
+        self.known
+            .retain(|_, account| account.known || account.since.is_some());
+        if dropped > self.dropped {
+            let lost = dropped.saturating_sub(self.dropped);
+            tracing::warn!(
+                lost,
+                total = dropped,
+                "denials that the full ring could not take"
+            );
+            self.dropped = dropped;
+        }
+    }
+}
+
+impl Account {
+    fn close(&mut self) {
+        if self.suppressed > 0 {
+            tracing::warn!(
+                who = self.who,
+                suppressed = self.suppressed,
+                "more denials, not written"
+            );
+        }
+        self.since = None;
+        self.written = 0;
+        self.suppressed = 0;
+    }
+}
+
+fn destination(event: &Event) -> String {
+    let protocol = match event.protocol {
+        protocol::TCP => "tcp".into(),
+        protocol::UDP => "udp".into(),
+        other => format!("protocol {other}"),
+    };
+    match event.hook() {
+        Some(Hook::ConnectUnix | Hook::SendMsgUnix) => {
+            let path = event.path();
+            let (sign, rest) = match path {
+                [0, rest @ ..] => ("@", rest),
+                _ => ("", path),
+            };
+            format!("unix {sign}{}", rest.escape_ascii())
+        }
+        Some(Hook::SockCreate) => format!("family {} {protocol}", event.family),
+        Some(
+            Hook::Bind4
+            | Hook::Bind6
+            | Hook::Connect4
+            | Hook::Connect6
+            | Hook::SendMsg4
+            | Hook::SendMsg6,
+        )
+        | None => {
+            let port = u16::try_from(event.port).unwrap_or(0);
+            format!(
+                "{protocol} {}",
+                std::net::SocketAddr::new(event.address(), port)
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(hook: Hook, path: &[u8]) -> Event {
+        let mut event = Event::from_bytes(&[0; size_of::<Event>()]).unwrap();
+        event.cgroup_id = 7;
+        event.hook = hook.number();
+        event.comm[..4].copy_from_slice(b"a\x1b[m");
+        event.path[..path.len()].copy_from_slice(path);
+        event.port = u32::try_from(path.len()).unwrap();
+        event
+    }
+
+    #[test]
+    fn what_the_task_chose_cannot_steer_a_terminal_or_forge_a_line() {
+        let mut denials = Denials::default();
+        denials.know(7, "session x".into());
+        let line = denials
+            .line(&event(Hook::ConnectUnix, b"/a\n\x1b]0;b"), Instant::now())
+            .unwrap();
+        assert_eq!(line.comm, "a\\x1b[m");
+        assert_eq!(line.to, "unix /a\\n\\x1b]0;b");
+        assert_eq!(
+            (line.who.as_str(), line.hook),
+            ("session x", "connect_unix")
+        );
+        let line = denials
+            .line(&event(Hook::ConnectUnix, b"\0name"), Instant::now())
+            .unwrap();
+        assert_eq!(line.to, "unix @name");
+    }
+
+    #[test]
+    fn a_destination_is_said_with_its_port() {
+        let mut event = event(Hook::Connect4, b"");
+        event.protocol = protocol::TCP;
+        event.address = agent_ebpf::mapped([192, 0, 2, 1]);
+        event.port = 443;
+        assert_eq!(destination(&event), "tcp 192.0.2.1:443");
+        event.hook = Hook::SockCreate.number();
+        event.family = 2;
+        event.protocol = 262;
+        assert_eq!(destination(&event), "family 2 protocol 262");
+    }
+
+    #[test]
+    fn a_flood_of_one_cgroup_is_counted_and_silences_nobody_else() {
+        let mut denials = Denials::default();
+        let start = Instant::now();
+        let flood = event(Hook::Connect4, b"");
+        let lines = (0..1000)
+            .filter_map(|_| denials.line(&flood, start))
+            .count();
+        assert_eq!(lines, usize::try_from(LINES_MAX).unwrap());
+        assert_eq!(denials.known[&7].suppressed, 980);
+        let mut other = flood;
+        other.cgroup_id = 8;
+        assert!(denials.line(&other, start).is_some());
+        assert!(denials.line(&flood, start + WINDOW).is_some());
+        assert_eq!(denials.known[&7].suppressed, 0);
+    }
+}

@@ -1,0 +1,239 @@
+//! One program that custodyd started: through custody-launch, in a cgroup of its own.
+
+use std::{
+    ffi::CString,
+    fs::File,
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt as _,
+    },
+    time::{Duration, Instant},
+};
+
+use custody_sys::{
+    cgroup::Cgroup,
+    channel,
+    clone::{Child, Namespaces, Spawn, spawn},
+    pidfd,
+};
+use custody_wire::{
+    Message,
+    frame::{self, FrameError},
+    launch::{Go, Kind, Outcome, Plan, Report},
+};
+use nix::sys::{signal::Signal, wait::WaitStatus};
+
+use crate::checks::programs::Programs;
+
+/// How long custody-launch may take: a session's is a few milliseconds; only a hung disk takes
+/// longer.
+pub const LAUNCH_MAX: Duration = Duration::from_secs(10);
+
+/// Why a program could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    /// The channel to custody-launch.
+    #[error("the channel to custody-launch")]
+    Channel(#[source] io::Error),
+    /// It ended without a report.
+    #[error("custody-launch ended without a report")]
+    Closed,
+    /// A message that is none.
+    #[error("the channel to custody-launch")]
+    Frame(#[from] FrameError),
+    /// clone3(2) or execve(2).
+    #[error("cannot start custody-launch")]
+    Spawn(#[source] io::Error),
+}
+
+/// A message as it came, with the descriptors beside it.
+type Datagram = (Vec<u8>, Vec<OwnedFd>);
+
+/// A started program.
+#[derive(Debug)]
+pub struct Process {
+    /// Its cgroup, which nothing else is in.
+    pub cgroup: Cgroup,
+    /// Its uid.
+    pub uid: u32,
+    /// When it is killed, unless the step that it is at is over by then.
+    pub deadline: Option<Instant>,
+    launching: bool,
+    channel: Option<OwnedFd>,
+    child: Child,
+}
+
+impl Process {
+    /// Starts custody-launch in `cgroup` and hands it the plan. It builds and reports; nothing of
+    /// the plan is executed before [`Process::go`].
+    ///
+    /// # Errors
+    /// See [`ProcessError`]; the cgroup comes back to be removed.
+    pub fn start(
+        programs: &Programs,
+        cgroup: Cgroup,
+        plan: &Plan,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<Self, (Cgroup, ProcessError)> {
+        match Self::try_start(programs, &cgroup, plan, fds) {
+            Ok((child, channel)) => Ok(Self {
+                cgroup,
+                uid: plan.uid,
+                deadline: Some(Instant::now() + LAUNCH_MAX),
+                launching: true,
+                channel: Some(channel),
+                child,
+            }),
+            Err(error) => Err((cgroup, error)),
+        }
+    }
+
+    fn try_start(
+        programs: &Programs,
+        cgroup: &Cgroup,
+        plan: &Plan,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<(Child, OwnedFd), ProcessError> {
+        let (ours, theirs) = channel::pair_seqpacket().map_err(ProcessError::Spawn)?;
+        nonblocking(&ours).map_err(ProcessError::Channel)?;
+        // Before it starts: the buffer keeps the plan until it is read.
+        channel::send(&ours, &frame::datagram(plan)?, fds).map_err(ProcessError::Channel)?;
+        let path = programs.path("custody-launch");
+        let program = CString::new(path.as_os_str().as_bytes())
+            .map_err(|nul| ProcessError::Spawn(nul.into()))?;
+        let null = File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/null")
+            .map_err(ProcessError::Spawn)?;
+        let stderr = io::stderr();
+        let child = spawn(&Spawn {
+            argv: &[program],
+            envp: &[],
+            fds: &[null.as_fd(), stderr.as_fd(), stderr.as_fd(), theirs.as_fd()],
+            cgroup: cgroup.as_fd(),
+            namespaces: match plan.kind {
+                Kind::Session(_) => Namespaces::Own,
+                Kind::Service(_) => Namespaces::Inherited,
+            },
+        })
+        .map_err(ProcessError::Spawn)?;
+        Ok((child, ours))
+    }
+
+    /// The pid in our namespace.
+    pub const fn pid(&self) -> i32 {
+        self.child.pid.as_raw()
+    }
+
+    /// Readable when it has ended.
+    pub fn pidfd(&self) -> BorrowedFd<'_> {
+        self.child.pidfd.as_fd()
+    }
+
+    /// Its channel, as long as there is one.
+    pub fn channel(&self) -> Option<BorrowedFd<'_>> {
+        self.channel.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Closes the channel: nothing more is expected.
+    pub fn hang_up(&mut self) {
+        self.channel = None;
+    }
+
+    /// Whether custody-launch has still to report.
+    pub const fn is_launching(&self) -> bool {
+        self.launching
+    }
+
+    /// The report of custody-launch with its descriptors, if it is there.
+    ///
+    /// # Errors
+    /// See [`ProcessError`].
+    pub fn report(&mut self) -> Result<Option<(Report, Vec<OwnedFd>)>, ProcessError> {
+        let Some((bytes, fds)) = self.receive(Report::CAP)? else {
+            return Ok(None);
+        };
+        self.deadline = None;
+        self.launching = false;
+        Ok(Some((frame::parse(&bytes)?, fds)))
+    }
+
+    /// What a session says after [`Process::go`], if it is there: how the command ended.
+    ///
+    /// # Errors
+    /// See [`ProcessError`].
+    pub fn outcome(&mut self) -> Result<Option<Outcome>, ProcessError> {
+        let Some((bytes, _fds)) = self.receive(Report::CAP)? else {
+            return Ok(None);
+        };
+        match frame::parse(&bytes) {
+            Ok(outcome) => Ok(Some(outcome)),
+            // custody-init itself was not executed.
+            Err(FrameError::Kind { .. }) => match frame::parse(&bytes)? {
+                Report::Failed { errno, .. } => Ok(Some(Outcome::NotExecuted { errno })),
+                Report::Sealed { .. } => Ok(None),
+            },
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The next message, if one is there. At the channel's end the channel is closed.
+    fn receive(&mut self, cap: usize) -> Result<Option<Datagram>, ProcessError> {
+        let channel = self.channel.as_ref().ok_or(ProcessError::Closed)?;
+        let mut bytes = vec![0; cap];
+        match channel::recv(channel, &mut bytes, channel::MAX_FDS) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => {
+                self.channel = None;
+                Err(ProcessError::Channel(error))
+            }
+            Ok((0, _)) => {
+                self.channel = None;
+                Err(ProcessError::Closed)
+            }
+            Ok((len, fds)) => {
+                bytes.truncate(len);
+                Ok(Some((bytes, fds)))
+            }
+        }
+    }
+
+    /// Lets custody-launch execute the program.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn go(&self) -> Result<(), ProcessError> {
+        let channel = self.channel.as_ref().ok_or(ProcessError::Closed)?;
+        channel::send(channel, &frame::datagram(&Go)?, &[]).map_err(ProcessError::Channel)
+    }
+
+    /// Sends a signal to it, and to it alone.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub fn signal(&self, signal: Signal) -> io::Result<()> {
+        pidfd::signal(self.pidfd(), signal)
+    }
+
+    /// How it ended, if it has.
+    ///
+    /// # Errors
+    /// When waitid(2) fails.
+    pub fn reap(&self) -> io::Result<Option<WaitStatus>> {
+        pidfd::reap(self.pidfd())
+    }
+}
+
+/// Sets O_NONBLOCK.
+///
+/// # Errors
+/// When fcntl(2) fails.
+pub fn nonblocking(fd: impl AsFd) -> io::Result<()> {
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+    let flags = OFlag::from_bits_retain(fcntl(&fd, FcntlArg::F_GETFL)?);
+    let _was = fcntl(&fd, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK))?;
+    Ok(())
+}

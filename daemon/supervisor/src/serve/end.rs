@@ -1,0 +1,288 @@
+//! Channels of launches, ends of programs, and taking apart what they leave.
+
+use std::time::{Duration, Instant};
+
+use custody_sys::cgroup::{self, Cgroup};
+use custody_wire::launch::Report;
+use nix::sys::{signal::Signal, wait::WaitStatus};
+
+use super::{Custodyd, Dying, Mode, Part, chain, services::Service, workers::sealed};
+
+/// A cgroup that is not empty after so long is complained of, once.
+const DYING_LONG: Duration = Duration::from_secs(10);
+
+/// Between the end of the last session and that of the services: the last words go out.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// How long the services may take to end.
+const SERVICES_MAX: Duration = Duration::from_secs(3);
+
+impl Custodyd {
+    /// A launch reported, a session said how its command ended, or a channel closed.
+    pub(super) fn channel_ready(&mut self, number: u64) {
+        let Some((part, process)) = self.processes.get_mut(&number) else {
+            return;
+        };
+        let part = *part;
+        if !process.is_launching() {
+            match part {
+                Part::Session(id) => self.session_said(number, id),
+                Part::Front(_) | Part::Service(_) | Part::Worker { .. } => process.hang_up(),
+            }
+            return;
+        }
+        match process.report() {
+            Ok(None) => {}
+            Ok(Some((report, fds))) => match part {
+                Part::Session(id) => self.session_reported(number, id, report, fds),
+                Part::Worker { order, run, .. } => {
+                    self.worker_reported(number, order, run, &report);
+                }
+                Part::Front(_) => self.program_reported(number, part, &report),
+                Part::Service(_) => self.program_reported(number, part, &report),
+            },
+            Err(error) => {
+                tracing::error!(?part, error = chain(&error), "the launch failed");
+                process.hang_up();
+                self.kill_number(number);
+            }
+        }
+    }
+
+    /// A service or a front may be executed, or ends here.
+    fn program_reported(&mut self, number: u64, part: Part, report: &Report) {
+        let network = part == Part::Service(Service::Resolver);
+        let Some((_, process)) = self.processes.get_mut(&number) else {
+            return;
+        };
+        let gone = sealed(report, network).and_then(|()| process.go().map_err(|e| chain(&e)));
+        process.hang_up();
+        match gone {
+            Ok(()) => {
+                if let Part::Service(service) = part {
+                    tracing::info!(
+                        service = service.name(),
+                        pid = process.pid(),
+                        "service runs"
+                    );
+                    self.slots.runs(service);
+                }
+            }
+            Err(why) => {
+                tracing::error!(?part, why, "not executed");
+                self.kill_number(number);
+            }
+        }
+    }
+
+    /// A pidfd became readable.
+    pub(super) fn process_ended(&mut self, number: u64) {
+        let Some((part, process)) = self.processes.get(&number) else {
+            return;
+        };
+        let part = *part;
+        let status = match process.reap() {
+            Ok(None) => return,
+            Ok(Some(status)) => status,
+            Err(error) => {
+                tracing::error!(?part, %error, "waitid(2)");
+                return;
+            }
+        };
+        let launching = process.is_launching();
+        if let Part::Session(id) = part {
+            // Its last words may still be in the channel.
+            if launching {
+                self.channel_ready(number);
+            } else {
+                self.session_said(number, id);
+            }
+        }
+        if let Some((_, process)) = self.processes.remove(&number) {
+            self.bury(part, process.cgroup, process.uid);
+        }
+        let (signal, code, how) = match status {
+            WaitStatus::Exited(_, code) => (None, Some(code), format!("exited with {code}")),
+            WaitStatus::Signaled(_, signal, _) => {
+                (Some(signal as i32), None, format!("killed by {signal}"))
+            }
+            WaitStatus::Continued(_)
+            | WaitStatus::PtraceEvent(..)
+            | WaitStatus::PtraceSyscall(_)
+            | WaitStatus::StillAlive
+            | WaitStatus::Stopped(..) => (None, None, "ended".into()),
+        };
+        match part {
+            Part::Front(id) => self.front_ended(id),
+            Part::Service(service) => self.service_ended(service, &how),
+            Part::Session(id) => self.session_ended(id, signal, code),
+            Part::Worker { order, run, .. } => self.worker_ended(order, run),
+        }
+    }
+
+    /// Kills what is left in the cgroup of a part that ended, takes back its egress, and removes
+    /// the folder when it is empty. Only then is its uid free.
+    pub(super) fn bury(&mut self, part: Part, cgroup: Cgroup, uid: u32) {
+        if let Err(error) = cgroup.kill() {
+            tracing::error!(?part, %error, "cgroup.kill");
+        }
+        if let Err(error) = self.hooks.withdraw(cgroup.id()) {
+            tracing::error!(?part, error = chain(&error), "the egress stays in the map");
+        }
+        self.dying.push(Dying {
+            part,
+            cgroup,
+            uid,
+            since: Instant::now(),
+            complained: false,
+        });
+    }
+
+    pub(super) fn remove_dying(&mut self, now: Instant) {
+        for mut dying in std::mem::take(&mut self.dying) {
+            let path = dying.cgroup.path();
+            let removed = match cgroup::is_empty(path) {
+                Ok(true) => cgroup::remove(path),
+                Ok(false) => Err(std::io::ErrorKind::ResourceBusy.into()),
+                Err(error) => Err(error),
+            };
+            match removed {
+                Ok(()) => {
+                    self.read_denials(); // while its name is known
+                    self.denials.forget(dying.cgroup.id());
+                    match dying.part {
+                        Part::Front(_) => self.fronts.give_back(dying.uid),
+                        Part::Service(_) => {}
+                        Part::Session(_) => self.agents.give_back(dying.uid),
+                        Part::Worker { .. } => self.workers_uids.give_back(dying.uid),
+                    }
+                }
+                Err(error) => {
+                    if !dying.complained && now.duration_since(dying.since) > DYING_LONG {
+                        tracing::error!(cgroup = %path.display(), %error, "does not go away");
+                        dying.complained = true;
+                    }
+                    self.dying.push(dying);
+                }
+            }
+        }
+    }
+
+    /// Kills what has not done its step in time.
+    pub(super) fn kill_late(&mut self, now: Instant) {
+        let late: Vec<u64> = self
+            .processes
+            .iter()
+            .filter(|(_, (_, process))| process.deadline.is_some_and(|at| now >= at))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in late {
+            if let Some((part, process)) = self.processes.get_mut(&number) {
+                process.deadline = None;
+                if process.is_launching() {
+                    tracing::error!(?part, "custody-launch did not report in time");
+                }
+            }
+            self.kill_number(number);
+        }
+    }
+
+    pub(super) fn kill_number(&mut self, number: u64) {
+        if let Some((part, process)) = self.processes.get(&number)
+            && let Err(error) = process.cgroup.kill()
+        {
+            tracing::error!(?part, %error, "cgroup.kill");
+        }
+    }
+
+    pub(super) fn kill_part(&mut self, wanted: Part) {
+        for number in self.numbers_of(|part| part == wanted) {
+            self.kill_number(number);
+        }
+    }
+
+    pub(super) fn begin_end(&mut self) {
+        if matches!(self.mode, Mode::Serving | Mode::Starting) {
+            notify(&[sd_notify::NotifyState::Stopping]);
+            self.stop_starting();
+            self.mode = Mode::EndingSessions;
+            self.end_all_sessions("custodyd ends");
+        }
+    }
+
+    pub(super) fn advance_mode(&mut self, now: Instant) {
+        match self.mode {
+            Mode::Starting if self.slots.all_run() => {
+                self.mode = Mode::Serving;
+                tracing::info!(
+                    socket = %self.places.runtime.join("control.sock").display(),
+                    policies = self.checked.policies.len(),
+                    "ready"
+                );
+                notify(&[sd_notify::NotifyState::Ready]);
+            }
+            Mode::EndingSessions if self.sessions.is_empty() => {
+                self.mode = Mode::EndingServices {
+                    kill_at: now + LAST_WORDS,
+                };
+            }
+            Mode::EndingServices { kill_at } if now >= kill_at => {
+                for service in Service::ALL {
+                    self.kill_part(Part::Service(service));
+                }
+                self.mode = Mode::EndingServices {
+                    kill_at: now + SERVICES_MAX,
+                };
+            }
+            Mode::EndingServices { .. } | Mode::EndingSessions | Mode::Serving | Mode::Starting => {
+            }
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.mode, Mode::EndingServices { .. })
+            && self.processes.is_empty()
+            && self.dying.is_empty()
+    }
+
+    /// Ends everything at once, whatever went before, and leaves nothing: no process, no cgroup,
+    /// no pin. What cannot be removed stays closed.
+    pub(super) fn take_down(mut self) {
+        for (_, (part, process)) in std::mem::take(&mut self.processes) {
+            if let Err(error) = process.signal(Signal::SIGKILL) {
+                tracing::debug!(?part, %error, "it has ended");
+            }
+            self.bury(part, process.cgroup, process.uid);
+        }
+        let deadline = Instant::now() + SERVICES_MAX;
+        while !self.dying.is_empty() && Instant::now() < deadline {
+            self.remove_dying(Instant::now());
+            std::thread::sleep(super::DYING_EVERY);
+        }
+        self.read_denials();
+        self.heads.note();
+        if let Err(error) = self.places.unlisten() {
+            tracing::warn!(error = chain(&error), "the operators' socket stays");
+        }
+        if !self.dying.is_empty() {
+            tracing::error!("not everything ended; the hooks stay attached");
+            return;
+        }
+        // First the folders, which must be empty; the hooks hold until then.
+        match self.cgroups.remove() {
+            Err(error) => tracing::error!(error = chain(&error), "the hooks stay attached"),
+            Ok(()) => {
+                if let Err(error) = self.pins.remove() {
+                    tracing::error!(error = chain(&error), "pins stay");
+                }
+            }
+        }
+        tracing::info!("ended");
+    }
+}
+
+fn notify(states: &[sd_notify::NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::warn!(%error, "sd_notify");
+    }
+}

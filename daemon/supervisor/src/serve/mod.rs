@@ -1,0 +1,460 @@
+//! The loop: one thread, `poll`, a signalfd, pidfds and channels.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`channels`] | orders in, notices out; a service that breaks the protocol is killed |
+//! | [`end`] | what happens when a program ends, and taking apart what it leaves |
+//! | [`plans`] | what each of our programs may see |
+//! | [`services`] | control, gate, vault, resolver: started, linked, started again |
+//! | [`sessions`] | a session from the order to its end, and its front |
+//! | [`standing`] | whether the layers of a session suffice |
+//! | [`workers`] | effect workers |
+
+mod channels;
+mod end;
+mod plans;
+mod services;
+mod sessions;
+mod standing;
+mod workers;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::net::UnixListener,
+    },
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use custody_sys::{cgroup::Cgroup, clock};
+use custody_wire::supervise::Head;
+use gate::id::SessionId;
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+    },
+};
+
+use crate::{
+    cgroups::{CgroupError, Cgroups},
+    checks::Checked,
+    denials::Denials,
+    hooks::{Group, HookError, Hooks, PinError, Pins},
+    places::{PlaceError, Places},
+    process::Process,
+    uids::Pool,
+};
+
+use services::{Service, Slots};
+use sessions::Session;
+use workers::Worker;
+
+/// Why custodyd ends with a failure.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The cgroups.
+    #[error(transparent)]
+    Cgroups(#[from] CgroupError),
+    /// The hooks.
+    #[error(transparent)]
+    Hooks(#[from] HookError),
+    /// A system call that the loop rests on.
+    #[error("{call}")]
+    Loop {
+        /// Which.
+        call: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+    /// The pins.
+    #[error(transparent)]
+    Pins(#[from] PinError),
+    /// The folders.
+    #[error(transparent)]
+    Places(#[from] PlaceError),
+    /// A service does not stay up.
+    #[error("custody-{service} ended {times} times in a row; see its last words above")]
+    Service {
+        /// Which.
+        service: &'static str,
+        /// How often.
+        times: u32,
+    },
+}
+
+/// What a started program is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Part {
+    Front(SessionId),
+    Service(Service),
+    Session(SessionId),
+    /// The vault numbers its orders, each run of it anew.
+    Worker {
+        session: SessionId,
+        order: u64,
+        run: u32,
+    },
+}
+
+impl Part {
+    /// The session that it belongs to.
+    const fn session(self) -> Option<SessionId> {
+        match self {
+            Self::Front(session) | Self::Session(session) | Self::Worker { session, .. } => {
+                Some(session)
+            }
+            Self::Service(_) => None,
+        }
+    }
+}
+
+/// A program that has ended, whose cgroup is to be removed.
+#[derive(Debug)]
+struct Dying {
+    part: Part,
+    cgroup: Cgroup,
+    uid: u32,
+    since: Instant,
+    complained: bool,
+}
+
+/// Whether custodyd takes orders or takes itself down.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Mode {
+    /// Until every service runs.
+    Starting,
+    Serving,
+    /// Sessions first.
+    EndingSessions,
+    /// Then, when the last words have gone out, the services.
+    EndingServices {
+        kill_at: Instant,
+    },
+}
+
+/// custodyd at work.
+#[derive(Debug)]
+struct Custodyd {
+    checked: Checked,
+    config_path: Option<PathBuf>,
+    places: Places,
+    pins: Pins,
+    hooks: Hooks,
+    cgroups: Cgroups,
+    denials: Denials,
+    listener: UnixListener,
+    agents: Pool,
+    fronts: Pool,
+    workers_uids: Pool,
+    processes: BTreeMap<u64, (Part, Process)>,
+    next_process: u64,
+    dying: Vec<Dying>,
+    slots: Slots,
+    sessions: BTreeMap<SessionId, Session>,
+    workers: BTreeMap<u64, Worker>,
+    vault_run: u32,
+    heads: Heads,
+    mode: Mode,
+    next_tick: Instant,
+}
+
+/// The newest lines of the two chains, as gate and vault said them.
+#[derive(Debug, Default)]
+struct Heads {
+    decisions: Option<Head>,
+    receipts: Option<Head>,
+    /// The positions that were noted last.
+    noted: (Option<u64>, Option<u64>),
+    next: Option<Instant>,
+}
+
+/// How often heads go to the journal: a tail that is cut afterwards shows.
+const HEADS_EVERY: Duration = Duration::from_secs(60);
+
+/// How often windows of denials are closed.
+const TICK: Duration = Duration::from_secs(5);
+
+/// How soon a cgroup that is not empty yet is looked at again.
+const DYING_EVERY: Duration = Duration::from_millis(2);
+
+/// Runs until a signal asks for the end.
+///
+/// # Errors
+/// See [`ServeError`]. Everything that was started has ended by then.
+pub fn serve(checked: Checked, config_path: Option<PathBuf>) -> Result<(), ServeError> {
+    let places = Places::lock(&checked.config.paths.runtime, &checked.config.paths.state)?;
+    places.make(&checked.users)?;
+    places.write(&checked.policies)?;
+    let cgroups = Cgroups::make(&checked.cgroup)?;
+    let hooks = Hooks::load()?;
+    let pins = Pins::open(&checked.cgroup)?;
+    for group in Group::ALL {
+        hooks.attach(group, cgroups.group(group), &pins)?;
+    }
+    tracing::info!(
+        cgroup = %checked.cgroup.display(),
+        object = Hooks::object().unwrap_or("none"),
+        "hooks are attached"
+    );
+    let signals = signals()?;
+    let uids = checked.config.uids;
+    let seed = clock::boot_ns() / 1_000_000;
+    let mut custodyd = Custodyd {
+        listener: places.listen()?,
+        agents: Pool::new(uids.agents, seed),
+        fronts: Pool::new(uids.fronts, seed),
+        workers_uids: Pool::new(uids.workers, seed),
+        checked,
+        config_path,
+        places,
+        pins,
+        hooks,
+        cgroups,
+        denials: Denials::default(),
+        processes: BTreeMap::new(),
+        next_process: 0,
+        dying: Vec::new(),
+        slots: Slots::default(),
+        sessions: BTreeMap::new(),
+        workers: BTreeMap::new(),
+        vault_run: 0,
+        heads: Heads::default(),
+        mode: Mode::Starting,
+        next_tick: Instant::now(),
+    };
+    let result = custodyd.run(&signals);
+    custodyd.take_down();
+    result
+}
+
+/// SIGTERM and SIGINT end custodyd, SIGHUP says that a restart is needed.
+fn signals() -> Result<SignalFd, ServeError> {
+    let failed = |errno: Errno| ServeError::Loop {
+        call: "signalfd",
+        source: errno.into(),
+    };
+    let mask = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
+    mask.thread_block().map_err(failed)?;
+    SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).map_err(failed)
+}
+
+/// What became readable.
+#[derive(Clone, Copy, Debug)]
+enum Ready {
+    Channel(u64),
+    Denials,
+    Ended(u64),
+    Orders(Service),
+    Signals,
+}
+
+impl Custodyd {
+    fn run(&mut self, signals: &SignalFd) -> Result<(), ServeError> {
+        loop {
+            self.start_due()?;
+            self.advance();
+            if self.is_over() {
+                return Ok(());
+            }
+            for ready in self.wait(signals)? {
+                match ready {
+                    Ready::Channel(number) => self.channel_ready(number),
+                    Ready::Denials => self.read_denials(),
+                    Ready::Ended(number) => self.process_ended(number),
+                    Ready::Orders(service) => self.take_orders(service),
+                    Ready::Signals => self.read_signals(signals),
+                }
+            }
+        }
+    }
+
+    /// Waits until something is readable or a timer runs out.
+    fn wait(&self, signals: &SignalFd) -> Result<Vec<Ready>, ServeError> {
+        let mut what = vec![Ready::Signals, Ready::Denials];
+        let mut fds = vec![readable(signals.as_fd()), readable(self.hooks.as_fd())];
+        for service in Service::ALL {
+            if let Some(channel) = self.slots.channel(service) {
+                what.push(Ready::Orders(service));
+                fds.push(readable(channel));
+            }
+        }
+        for (number, (_, process)) in &self.processes {
+            if let Some(channel) = process.channel() {
+                what.push(Ready::Channel(*number));
+                fds.push(readable(channel));
+            }
+            what.push(Ready::Ended(*number));
+            fds.push(readable(process.pidfd()));
+        }
+        let timeout = self.next_timer().map_or(PollTimeout::NONE, |at| {
+            let rest = at.saturating_duration_since(Instant::now());
+            // A rounded-down timer would be polled for again and again until it runs out.
+            PollTimeout::try_from(rest + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+        });
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => {
+                return Err(ServeError::Loop {
+                    call: "poll",
+                    source: errno.into(),
+                });
+            }
+        }
+        Ok(what
+            .into_iter()
+            .zip(&fds)
+            .filter(|(_, fd)| fd.any().unwrap_or(false))
+            .map(|(what, _)| what)
+            .collect())
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        let launches = self.processes.values().filter_map(|(_, p)| p.deadline);
+        let dying = (!self.dying.is_empty()).then(|| Instant::now() + DYING_EVERY);
+        let ending = match self.mode {
+            Mode::EndingServices { kill_at } => Some(kill_at),
+            Mode::EndingSessions | Mode::Serving | Mode::Starting => None,
+        };
+        launches
+            .chain(dying)
+            .chain(ending)
+            .chain(self.slots.next_start())
+            .chain(self.heads.next)
+            .chain([self.next_tick])
+            .min()
+    }
+
+    /// Everything that time alone moves on.
+    fn advance(&mut self) {
+        let now = Instant::now();
+        self.kill_late(now);
+        self.remove_dying(now);
+        self.finish_sessions();
+        self.note_heads(now);
+        if now >= self.next_tick {
+            self.next_tick = now + TICK;
+            match self.hooks.dropped() {
+                Ok(dropped) => self.denials.tick(now, dropped),
+                Err(error) => tracing::warn!(error = chain(&error), "the count of lost denials"),
+            }
+        }
+        self.advance_mode(now);
+    }
+
+    fn read_denials(&mut self) {
+        let now = Instant::now();
+        while let Some(event) = self.hooks.next_event() {
+            self.denials.note(&event, now);
+        }
+    }
+
+    fn read_signals(&mut self, signals: &SignalFd) {
+        while let Ok(Some(info)) = signals.read_signal() {
+            let signal = i32::try_from(info.ssi_signo)
+                .ok()
+                .and_then(|number| Signal::try_from(number).ok());
+            match signal {
+                Some(Signal::SIGHUP) => {
+                    tracing::warn!(
+                        "SIGHUP: nothing is loaded again while running; restart custodyd"
+                    );
+                }
+                Some(signal) => {
+                    tracing::info!(signal = signal.as_str(), "ending");
+                    self.begin_end();
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn note_heads(&mut self, now: Instant) {
+        let due = self.heads.next.is_none_or(|next| now >= next);
+        if due {
+            self.heads.next = Some(now + HEADS_EVERY);
+            self.heads.note();
+        }
+    }
+
+    /// A number for a process that starts.
+    fn register(&mut self, part: Part, process: Process) -> u64 {
+        self.next_process = self.next_process.saturating_add(1);
+        self.processes.insert(self.next_process, (part, process));
+        self.next_process
+    }
+
+    fn numbers_of(&self, wanted: impl Fn(Part) -> bool) -> Vec<u64> {
+        self.processes
+            .iter()
+            .filter(|(_, (part, _))| wanted(*part))
+            .map(|(number, _)| *number)
+            .collect()
+    }
+}
+
+impl Heads {
+    fn note(&mut self) {
+        let positions = |head: &Option<Head>| head.map(|head| head.position);
+        let now = (positions(&self.decisions), positions(&self.receipts));
+        if now == self.noted {
+            return;
+        }
+        self.noted = now;
+        for (chain, head) in [("decisions", self.decisions), ("receipts", self.receipts)] {
+            if let Some(Head { position, digest }) = head {
+                tracing::info!(chain, position, %digest, "ledger head");
+            }
+        }
+    }
+}
+
+fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {
+    PollFd::new(fd, PollFlags::POLLIN)
+}
+
+/// An error with everything that it rests on, in one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        next = source.source();
+    }
+    text
+}
+
+/// The errno in an error's chain, 0 where there is none.
+fn errno_of(error: &(dyn std::error::Error + 'static)) -> i32 {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let io = error.downcast_ref::<io::Error>();
+        if let Some(errno) = io.and_then(io::Error::raw_os_error) {
+            return errno;
+        }
+        next = error.source();
+    }
+    0
+}
+
+fn borrow(fds: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
+    fds.iter().map(AsFd::as_fd).collect()
+}
+
+/// Labels that a policy has, for a message.
+fn listed<T: ToString>(names: impl Iterator<Item = T>) -> String {
+    let names: BTreeSet<String> = names
+        .map(|name| format!("`{}`", name.to_string()))
+        .collect();
+    if names.is_empty() {
+        "none".into()
+    } else {
+        names.into_iter().collect::<Vec<_>>().join(", ")
+    }
+}

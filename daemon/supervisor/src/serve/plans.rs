@@ -1,0 +1,147 @@
+//! What each of our programs may see. Arguments are places and switches, never a secret.
+
+use std::path::{Path, PathBuf};
+
+use custody_wire::launch::{Kind, Network, Plan, Role, Service as Program};
+
+use super::{Custodyd, services::Service};
+use crate::checks::users::Ids;
+
+/// What a worker needs for TLS and names that are in files; those that are there.
+const WORKER_READ: [&str; 5] = [
+    "/etc/ssl",
+    "/usr/share/ca-certificates",
+    "/etc/hosts",
+    "/etc/gai.conf",
+    "/etc/services",
+];
+
+/// And the resolver, for names that are not.
+const RESOLVER_READ: [&str; 3] = ["/etc/host.conf", "/etc/nsswitch.conf", "/etc/resolv.conf"];
+
+impl Custodyd {
+    pub(super) fn ids(&self, service: Service) -> Ids {
+        let users = &self.checked.users;
+        match service {
+            Service::Control => users.control,
+            Service::Gate => users.gate,
+            Service::Resolver => users.resolver,
+            Service::Vault => users.vault,
+        }
+    }
+
+    pub(super) fn service_plan(&self, service: Service, fds: usize) -> Plan {
+        let policies = self.places.policies();
+        let state = |name: &str| self.places.state.join(name);
+        let program = match service {
+            Service::Control => Program {
+                program: self.program("custody-control"),
+                arguments: match &self.config_path {
+                    Some(path) => arguments(&[("--config", path), ("--policies", &policies)]),
+                    None => arguments(&[("--policies", &policies)]),
+                },
+                read: self
+                    .config_path
+                    .as_deref()
+                    .and_then(Path::parent)
+                    .map(Path::to_owned)
+                    .into_iter()
+                    .chain([policies])
+                    .collect(),
+                write: Vec::new(),
+                network: Network::None,
+            },
+            Service::Gate => Program {
+                program: self.program("custody-gate"),
+                arguments: arguments(&[
+                    ("--policies", &policies),
+                    ("--state", &state("gate")),
+                    ("--decisions", &state("decisions")),
+                    ("--public", &state("public/decisions")),
+                ]),
+                read: vec![policies],
+                write: vec![state("gate"), state("decisions"), state("public/decisions")],
+                network: Network::None,
+            },
+            Service::Vault => Program {
+                program: self.program("custody-vault"),
+                arguments: arguments(&[
+                    ("--policies", &policies),
+                    ("--state", &state("vault")),
+                    ("--receipts", &state("receipts")),
+                    ("--public", &state("public/receipts")),
+                ]),
+                read: vec![policies],
+                write: vec![state("vault"), state("receipts"), state("public/receipts")],
+                network: Network::None,
+            },
+            Service::Resolver => Program {
+                program: self.program("custody-effect"),
+                arguments: vec!["--resolve".into()],
+                read: existing(WORKER_READ.into_iter().chain(RESOLVER_READ)),
+                write: Vec::new(),
+                network: Network::Host,
+            },
+        };
+        plan(self.ids(service), program, fds)
+    }
+
+    pub(super) fn front_plan(&self, uid: u32) -> Plan {
+        let program = Program {
+            program: self.program("custody-front"),
+            arguments: Vec::new(),
+            read: Vec::new(),
+            write: Vec::new(),
+            network: Network::None,
+        };
+        plan(Ids::same(uid), program, 2)
+    }
+
+    pub(super) fn worker_plan(&self, uid: u32) -> Plan {
+        let program = Program {
+            program: self.program("custody-effect"),
+            arguments: Vec::new(),
+            read: existing(WORKER_READ.into_iter()),
+            write: Vec::new(),
+            network: Network::Host,
+        };
+        plan(Ids::same(uid), program, 1)
+    }
+
+    fn program(&self, name: &str) -> PathBuf {
+        self.checked.programs.path(name)
+    }
+}
+
+fn plan(ids: Ids, program: Program, fds: usize) -> Plan {
+    Plan {
+        kind: Kind::Service(program),
+        uid: ids.uid,
+        gid: ids.gid,
+        without: Vec::new(),
+        fds: vec![Role::Inherit; fds],
+    }
+}
+
+fn arguments(pairs: &[(&str, &Path)]) -> Vec<String> {
+    pairs
+        .iter()
+        .flat_map(|(option, value)| [(*option).into(), value.display().to_string()])
+        .collect()
+}
+
+/// Those that are there, where links lead: a rule of Landlock is for what is opened.
+fn existing(paths: impl Iterator<Item = &'static str>) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    for path in paths.map(Path::new).filter(|path| path.exists()) {
+        found.push(path.into());
+        // `/etc/resolv.conf` leads into /run where a local resolver runs.
+        if let Ok(target) = path.read_link() {
+            let target = path.parent().unwrap_or(Path::new("/")).join(target);
+            if target.exists() && target.is_absolute() {
+                found.push(target);
+            }
+        }
+    }
+    found
+}

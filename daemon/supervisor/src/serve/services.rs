@@ -1,0 +1,359 @@
+//! Control, gate, vault and resolver: started in this order of need, linked to each other by
+//! pairs made here, started again when they end.
+//!
+//! When the gate or control ends, every session ends: taint is not guessed. When the vault ends,
+//! sessions go on; its outstanding permits are void.
+
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use custody_sys::channel;
+use custody_wire::supervise::{GateNotice, VaultNotice};
+
+use super::{Custodyd, Mode, Part, ServeError, chain};
+use crate::{
+    checks::{credentials, resolver},
+    hooks::Group,
+    process::{Process, nonblocking},
+};
+
+/// A program that runs as long as custodyd.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Service {
+    Control,
+    Gate,
+    Resolver,
+    Vault,
+}
+
+impl Service {
+    /// In the order of need: control talks to the gate, the resolver to the vault.
+    pub(super) const ALL: [Self; 4] = [Self::Gate, Self::Vault, Self::Resolver, Self::Control];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Control => "control",
+            Self::Gate => "gate",
+            Self::Resolver => "resolver",
+            Self::Vault => "vault",
+        }
+    }
+}
+
+/// Shorter than this is not staying up.
+const STAYED_UP: Duration = Duration::from_secs(30);
+
+/// The first pause before a service is started again; it doubles up to [`PAUSE_MAX`].
+const PAUSE: Duration = Duration::from_millis(50);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// So many ends in a row, none after [`STAYED_UP`], and custodyd gives up: with the pauses that
+/// is some twenty seconds of trying.
+const FAILURES_MAX: u32 = 10;
+
+/// One service's state.
+#[derive(Debug)]
+struct Slot {
+    channel: Option<OwnedFd>,
+    /// When it is to be started; none while it runs.
+    start_at: Option<Instant>,
+    started: Instant,
+    failures: u32,
+    running: bool,
+}
+
+/// The four.
+#[derive(Debug)]
+pub(super) struct Slots([Slot; 4]);
+
+impl Default for Slots {
+    fn default() -> Self {
+        Self([(); 4].map(|()| Slot {
+            channel: None,
+            start_at: Some(Instant::now()),
+            started: Instant::now(),
+            failures: 0,
+            running: false,
+        }))
+    }
+}
+
+impl Slots {
+    fn slot(&self, service: Service) -> &Slot {
+        let [control, gate, resolver, vault] = &self.0;
+        match service {
+            Service::Control => control,
+            Service::Gate => gate,
+            Service::Resolver => resolver,
+            Service::Vault => vault,
+        }
+    }
+
+    fn slot_mut(&mut self, service: Service) -> &mut Slot {
+        let [control, gate, resolver, vault] = &mut self.0;
+        match service {
+            Service::Control => control,
+            Service::Gate => gate,
+            Service::Resolver => resolver,
+            Service::Vault => vault,
+        }
+    }
+
+    pub(super) fn channel(&self, service: Service) -> Option<BorrowedFd<'_>> {
+        self.slot(service).channel.as_ref().map(AsFd::as_fd)
+    }
+
+    pub(super) fn close(&mut self, service: Service) {
+        self.slot_mut(service).channel = None;
+    }
+
+    pub(super) fn next_start(&self) -> impl Iterator<Item = Instant> {
+        self.0.iter().filter_map(|slot| slot.start_at)
+    }
+
+    /// custody-launch has executed it.
+    pub(super) fn runs(&mut self, service: Service) {
+        self.slot_mut(service).running = true;
+    }
+
+    pub(super) fn is_running(&self, service: Service) -> bool {
+        self.slot(service).running
+    }
+
+    pub(super) fn all_run(&self) -> bool {
+        Service::ALL.iter().all(|service| self.is_running(*service))
+    }
+
+    /// It ended: it is to be started again after a pause.
+    fn ended(&mut self, service: Service, now: Instant) -> u32 {
+        let slot = self.slot_mut(service);
+        slot.channel = None;
+        slot.running = false;
+        if now.duration_since(slot.started) >= STAYED_UP {
+            slot.failures = 0;
+        }
+        slot.failures = slot.failures.saturating_add(1);
+        let doubled = PAUSE.saturating_mul(1_u32.checked_shl(slot.failures).unwrap_or(u32::MAX));
+        slot.start_at = Some(now + doubled.min(PAUSE_MAX));
+        slot.failures
+    }
+
+    fn never_again(&mut self) {
+        for slot in &mut self.0 {
+            slot.start_at = None;
+        }
+    }
+}
+
+impl Custodyd {
+    /// Starts what is due.
+    pub(super) fn start_due(&mut self) -> Result<(), ServeError> {
+        let now = Instant::now();
+        for service in Service::ALL {
+            let due = self
+                .slots
+                .slot(service)
+                .start_at
+                .is_some_and(|at| now >= at);
+            if due && self.has_partner(service) {
+                self.start_service(service, now);
+            }
+            let times = self.slots.slot(service).failures;
+            if times >= FAILURES_MAX {
+                return Err(ServeError::Service {
+                    service: service.name(),
+                    times,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the service that it is linked to at its start is there.
+    fn has_partner(&self, service: Service) -> bool {
+        match service {
+            Service::Control => self.slots.channel(Service::Gate).is_some(),
+            Service::Resolver => self.slots.channel(Service::Vault).is_some(),
+            Service::Gate | Service::Vault => true,
+        }
+    }
+
+    fn start_service(&mut self, service: Service, now: Instant) {
+        let slot = self.slots.slot_mut(service);
+        slot.start_at = None;
+        slot.started = now;
+        match self.try_start_service(service) {
+            Ok(()) => {}
+            Err(why) => {
+                tracing::error!(service = service.name(), why, "the service does not start");
+                self.slots.ended(service, now);
+            }
+        }
+    }
+
+    fn try_start_service(&mut self, service: Service) -> Result<(), String> {
+        let said = |error: &dyn std::error::Error| chain(error);
+        let seqpacket = || channel::pair_seqpacket().map_err(|error| said(&error));
+        let stream = || channel::pair_stream().map_err(|error| said(&error));
+        // Ours, and what the service gets from 3 up.
+        let (ours, theirs) = match service {
+            Service::Gate | Service::Vault => {
+                let (ours, theirs) = seqpacket()?;
+                (Some(ours), vec![theirs])
+            }
+            Service::Control => {
+                let (ours, theirs) = seqpacket()?;
+                let (to_gate, to_control) = stream()?;
+                self.give(Service::Gate, &GateNotice::Control, &[to_control]);
+                let listener = self.listener.try_clone().map_err(|error| said(&error))?;
+                (Some(ours), vec![theirs, listener.into(), to_gate])
+            }
+            Service::Resolver => {
+                let (to_vault, to_resolver) = stream()?;
+                self.give(Service::Vault, &VaultNotice::Resolver, &[to_resolver]);
+                (None, vec![to_vault])
+            }
+        };
+        if let Some(ours) = &ours {
+            nonblocking(ours).map_err(|error| said(&error))?;
+        }
+        let group = match service {
+            Service::Resolver => Group::Workers,
+            Service::Control | Service::Gate | Service::Vault => Group::Services,
+        };
+        let cgroup = self
+            .cgroups
+            .fresh(group, service.name())
+            .map_err(|error| said(&error))?;
+        self.denials
+            .know(cgroup.id(), format!("custody-{}", service.name()));
+        if service == Service::Resolver {
+            let servers = resolver::servers(Path::new("/etc/resolv.conf"))
+                .map_err(|error| format!("cannot read `/etc/resolv.conf`: {error}"))?;
+            self.hooks
+                .admit(cgroup.id(), &servers, &servers)
+                .map_err(|error| said(&error))?;
+        }
+        let plan = self.service_plan(service, theirs.len());
+        let part = Part::Service(service);
+        let started = Process::start(
+            &self.checked.programs,
+            cgroup,
+            &plan,
+            &super::borrow(&theirs),
+        );
+        match started {
+            Ok(process) => {
+                self.register(part, process);
+            }
+            Err((cgroup, error)) => {
+                self.bury(part, cgroup, plan.uid);
+                return Err(said(&error));
+            }
+        }
+        self.slots.slot_mut(service).channel = ours;
+        match service {
+            Service::Gate => self.link_gate_and_vault(),
+            Service::Vault => self.brief_vault()?,
+            Service::Control | Service::Resolver => {}
+        }
+        Ok(())
+    }
+
+    /// A pair for the two, whichever came last.
+    fn link_gate_and_vault(&mut self) {
+        let both = [Service::Gate, Service::Vault]
+            .iter()
+            .all(|service| self.slots.channel(*service).is_some());
+        if !both {
+            return;
+        }
+        match channel::pair_stream() {
+            Ok((to_gate, to_vault)) => {
+                self.give(Service::Vault, &VaultNotice::Gate, &[to_gate]);
+                self.give(Service::Gate, &GateNotice::Vault, &[to_vault]);
+            }
+            Err(error) => tracing::error!(%error, "cannot link gate and vault"),
+        }
+    }
+
+    /// Tells a new vault everything that an old one knew: credentials, sessions, the gate.
+    fn brief_vault(&mut self) -> Result<(), String> {
+        self.vault_run = self.vault_run.saturating_add(1);
+        let credentials = self.checked.config.credentials.clone();
+        for (label, source) in credentials {
+            let fd = credentials::open(&label, &source).map_err(|error| chain(&error))?;
+            self.give(Service::Vault, &VaultNotice::Credential { label }, &[fd]);
+        }
+        self.tell(Service::Vault, &VaultNotice::Ready, &[]);
+        for (session, policy) in self.open_sessions() {
+            self.tell(
+                Service::Vault,
+                &VaultNotice::Opened { session, policy },
+                &[],
+            );
+        }
+        self.link_gate_and_vault();
+        Ok(())
+    }
+
+    /// What a service's end means for the rest.
+    pub(super) fn service_ended(&mut self, service: Service, how: &str) {
+        let ending = matches!(
+            self.mode,
+            Mode::EndingSessions | Mode::EndingServices { .. }
+        );
+        if ending {
+            self.slots.close(service);
+            self.slots.slot_mut(service).running = false;
+            return;
+        }
+        tracing::error!(
+            service = service.name(),
+            how,
+            "the service ended; it is started again"
+        );
+        self.slots.ended(service, Instant::now());
+        match service {
+            Service::Control => self.end_all_sessions("custody-control ended"),
+            Service::Gate => {
+                self.end_all_sessions("custody-gate ended");
+                // Its channel to the gate was made at its start.
+                self.slots.close(Service::Control);
+                self.kill_part(Part::Service(Service::Control));
+            }
+            Service::Vault => {
+                self.end_all_workers();
+                self.kill_part(Part::Service(Service::Resolver));
+            }
+            Service::Resolver => {}
+        }
+    }
+
+    /// From now on nothing is started.
+    pub(super) fn stop_starting(&mut self) {
+        self.slots.never_again();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_that_keeps_ending_is_started_later_and_later_and_one_that_stayed_up_at_once() {
+        let mut slots = Slots::default();
+        let now = Instant::now();
+        let mut pauses = Vec::new();
+        for failures in 1..=FAILURES_MAX {
+            assert_eq!(slots.ended(Service::Gate, now), failures);
+            pauses.push(slots.slot(Service::Gate).start_at.unwrap() - now);
+        }
+        assert!(pauses.is_sorted());
+        assert_eq!(pauses.last(), Some(&PAUSE_MAX));
+        assert_eq!(slots.ended(Service::Gate, now + STAYED_UP), 1);
+    }
+}

@@ -1,0 +1,198 @@
+//! Effect workers: one for each credential in use of a session, each with an egress of its own.
+
+use std::{
+    net::SocketAddr,
+    os::fd::{AsFd as _, OwnedFd},
+};
+
+use custody_sys::channel;
+use custody_wire::{
+    launch::Report,
+    supervise::{EGRESS_MAX, VaultNotice},
+};
+use gate::id::{CredentialLabel, SessionId};
+
+use super::{Custodyd, Part, chain, services::Service, sessions::Session, standing};
+use crate::{hooks::Group, process::Process};
+
+/// A worker that the present vault ordered, by the order's number.
+#[derive(Debug)]
+pub(super) struct Worker {
+    process: u64,
+    /// The vault's end, until it is handed over.
+    for_vault: Option<OwnedFd>,
+}
+
+impl Custodyd {
+    pub(super) fn start_worker(
+        &mut self,
+        order: u64,
+        session: SessionId,
+        label: &CredentialLabel,
+        egress: &[SocketAddr],
+    ) {
+        if let Err(why) = self.try_start_worker(order, session, label, egress) {
+            tracing::warn!(%session, %label, why, "no worker");
+            self.tell(
+                Service::Vault,
+                &VaultNotice::WorkerRefused { order, why },
+                &[],
+            );
+        }
+    }
+
+    fn try_start_worker(
+        &mut self,
+        order: u64,
+        session: SessionId,
+        label: &CredentialLabel,
+        egress: &[SocketAddr],
+    ) -> Result<(), String> {
+        let said = |error: &dyn std::error::Error| chain(error);
+        let open = self
+            .sessions
+            .get(&session)
+            .filter(|session| session.is_running())
+            .map(Session::policy);
+        let policy = open.ok_or("the session does not run")?;
+        let has = self
+            .checked
+            .policies
+            .get(policy)
+            .is_some_and(|policy| policy.credential(label).is_some());
+        if !has {
+            return Err(format!("policy `{policy}` has no credential `{label}`"));
+        }
+        if egress.is_empty() || egress.len() > EGRESS_MAX {
+            return Err(format!(
+                "{} addresses; 1 to {EGRESS_MAX} are allowed",
+                egress.len()
+            ));
+        }
+        if self.workers.contains_key(&order) {
+            return Err(format!("order {order} was given before"));
+        }
+        let uid = self
+            .workers_uids
+            .take()
+            .ok_or("every uid of the workers' range is in use")?;
+        let made = self.cgroups.fresh(Group::Workers, "effect");
+        let cgroup = made.map_err(|error| {
+            self.workers_uids.give_back(uid);
+            said(&error)
+        })?;
+        let part = Part::Worker {
+            session,
+            order,
+            run: self.vault_run,
+        };
+        self.denials
+            .know(cgroup.id(), format!("worker {label} of session {session}"));
+        // Before it is born: there is no moment with more, and none with less.
+        let admitted = self.hooks.admit(cgroup.id(), egress, &[]);
+        let pair = channel::pair_stream();
+        let (for_vault, theirs) = match (admitted, pair) {
+            (Ok(()), Ok(pair)) => pair,
+            (Err(error), _) => {
+                self.bury(part, cgroup, uid);
+                return Err(said(&error));
+            }
+            (Ok(()), Err(error)) => {
+                self.bury(part, cgroup, uid);
+                return Err(said(&error));
+            }
+        };
+        let plan = self.worker_plan(uid);
+        match Process::start(&self.checked.programs, cgroup, &plan, &[theirs.as_fd()]) {
+            Ok(process) => {
+                let process = self.register(part, process);
+                let worker = Worker {
+                    process,
+                    for_vault: Some(for_vault),
+                };
+                self.workers.insert(order, worker);
+                Ok(())
+            }
+            Err((cgroup, error)) => {
+                self.bury(part, cgroup, uid);
+                Err(said(&error))
+            }
+        }
+    }
+
+    /// custody-launch reported: the worker is executed and handed to the vault.
+    pub(super) fn worker_reported(&mut self, number: u64, order: u64, run: u32, report: &Report) {
+        if run != self.vault_run {
+            self.kill_number(number);
+            return;
+        }
+        if let Err(why) = self.hand_over(number, order, report) {
+            tracing::warn!(order, why, "no worker");
+            self.workers.remove(&order);
+            self.kill_number(number);
+            self.tell(
+                Service::Vault,
+                &VaultNotice::WorkerRefused { order, why },
+                &[],
+            );
+        }
+    }
+
+    fn hand_over(&mut self, number: u64, order: u64, report: &Report) -> Result<(), String> {
+        sealed(report, true)?;
+        let (_, process) = self.processes.get_mut(&number).ok_or("it is gone")?;
+        process.go().map_err(|error| chain(&error))?;
+        process.hang_up();
+        let pidfd = process
+            .pidfd()
+            .try_clone_to_owned()
+            .map_err(|error| chain(&error))?;
+        let worker = self.workers.get_mut(&order).ok_or("it was stopped")?;
+        let channel = worker.for_vault.take().ok_or("it was handed over before")?;
+        self.give(
+            Service::Vault,
+            &VaultNotice::Worker { order },
+            &[channel, pidfd],
+        );
+        Ok(())
+    }
+
+    pub(super) fn worker_ended(&mut self, order: u64, run: u32) {
+        if run == self.vault_run && self.workers.remove(&order).is_some() {
+            self.tell(
+                Service::Vault,
+                &VaultNotice::WorkerRefused {
+                    order,
+                    why: "the worker ended".into(),
+                },
+                &[],
+            );
+        }
+    }
+
+    pub(super) fn stop_worker(&mut self, order: u64) {
+        if let Some(worker) = self.workers.remove(&order) {
+            self.kill_number(worker.process);
+        }
+    }
+
+    /// The vault that ordered them is gone.
+    pub(super) fn end_all_workers(&mut self) {
+        self.workers.clear();
+        for number in self.numbers_of(|part| matches!(part, Part::Worker { .. })) {
+            self.kill_number(number);
+        }
+    }
+}
+
+/// Whether a program of ours is confined as it must be; in words if not.
+pub(super) fn sealed(report: &Report, network: bool) -> Result<(), String> {
+    match report {
+        Report::Failed { layer, step, errno } => Err(format!(
+            "{}{step}{}",
+            layer.map_or_else(String::new, |layer| format!("layer `{}`: ", layer.name())),
+            standing::in_words(*errno)
+        )),
+        Report::Sealed { layers, .. } => standing::service_suffices(layers, network),
+    }
+}

@@ -1,0 +1,286 @@
+//! Which folder may be a workspace. custodyd is root, so it looks at the descriptor and at the
+//! kernel's tables, never at a path that somebody could change, and asks no file system that a
+//! user may have made (a FUSE server can hang whoever asks it).
+
+use std::{
+    fs, io,
+    os::fd::{AsFd, AsRawFd as _, OwnedFd},
+    path::{Path, PathBuf},
+};
+
+use custody_sys::path::is_plain_absolute;
+use custody_wire::launch::Workspace;
+use nix::{
+    sys::stat::{SFlag, fstat},
+    unistd::{UnlinkatFlags, unlinkat},
+};
+use procfs::process::Process;
+
+use crate::checks::kernel::mounts_below;
+
+/// File systems of the kernel's own that can be id-mapped (FS_ALLOW_IDMAP in Linux 6.12) and hold
+/// a work tree.
+const FILE_SYSTEMS: [&str; 7] = ["bcachefs", "btrfs", "ext2", "ext3", "ext4", "f2fs", "xfs"];
+
+/// tmpfs can be id-mapped since Linux 6.3.
+const TMPFS: &str = "tmpfs";
+
+/// Why a folder cannot be a workspace: what to do is in the words.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// It holds, or lies in, a place of Custody's own.
+    #[error("it holds or lies in `{place}`, which is Custody's own; use another folder")]
+    Custody {
+        /// Which.
+        place: PathBuf,
+    },
+    /// The file system cannot be id-mapped.
+    #[error(
+        "its file system is {found}, which cannot be id-mapped; use a folder on ext4, xfs, btrfs \
+         or tmpfs"
+    )]
+    FileSystem {
+        /// Its type.
+        found: String,
+    },
+    /// The kernel does not say.
+    #[error("cannot look at it: {why}")]
+    Look {
+        /// Why.
+        why: String,
+    },
+    /// Mounts below it.
+    #[error(
+        "`{mount}` is mounted in it, and what is mounted there would not be mapped; unmount it or \
+         use a folder without mounts"
+    )]
+    Mounts {
+        /// The first of them.
+        mount: PathBuf,
+    },
+    /// The descriptor leads elsewhere.
+    #[error("the folder is now at `{found}`; name that path")]
+    Moved {
+        /// Where.
+        found: PathBuf,
+    },
+    /// Not a folder.
+    #[error("it is not a folder")]
+    NotAFolder,
+    /// Another user's.
+    #[error("it is owned by uid {owner}, and you are uid {caller}; use a folder of your own")]
+    Owner {
+        /// Whose.
+        owner: u32,
+        /// Who asks.
+        caller: u32,
+    },
+    /// Relative, or with `..`.
+    #[error("its path is not absolute and plain")]
+    Path,
+    /// The whole file system.
+    #[error("it is the root of the file system; use a folder below it")]
+    Root,
+    /// Root's.
+    #[error("it is owned by root; an agent never writes as root: `chown` it to a user")]
+    RootOwned,
+}
+
+/// Checks the folder behind `fd`, which control says is at `path`, for `caller`. `ours` are
+/// places that no workspace may hold or lie in.
+///
+/// # Errors
+/// See [`WorkspaceError`].
+pub fn check(
+    fd: &OwnedFd,
+    path: &Path,
+    caller: u32,
+    ours: &[PathBuf],
+) -> Result<Workspace, WorkspaceError> {
+    if !is_plain_absolute(path) {
+        return Err(WorkspaceError::Path);
+    }
+    if path == Path::new("/") {
+        return Err(WorkspaceError::Root);
+    }
+    let found = fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd())).map_err(look)?;
+    if found != path {
+        return Err(WorkspaceError::Moved { found });
+    }
+    let overlap = ours
+        .iter()
+        .find(|place| path.starts_with(place) || place.starts_with(path));
+    if let Some(place) = overlap {
+        return Err(WorkspaceError::Custody {
+            place: place.clone(),
+        });
+    }
+    // The kernel's own table first: fstat(2) on a user's file system is answered by that user.
+    let found = file_system(fd)?;
+    if found != TMPFS && !FILE_SYSTEMS.contains(&found.as_str()) {
+        return Err(WorkspaceError::FileSystem { found });
+    }
+    let stat = fstat(fd).map_err(|errno| look(errno.into()))?;
+    if SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT != SFlag::S_IFDIR {
+        return Err(WorkspaceError::NotAFolder);
+    }
+    if stat.st_uid == 0 {
+        return Err(WorkspaceError::RootOwned);
+    }
+    // The session writes as the folder's owner. Whoever may only read it may not do that.
+    if caller != 0 && caller != stat.st_uid {
+        return Err(WorkspaceError::Owner {
+            owner: stat.st_uid,
+            caller,
+        });
+    }
+    let below = mounts_below(path).map_err(|error| WorkspaceError::Look {
+        why: error.to_string(),
+    })?;
+    if let Some(mount) = below.into_iter().next() {
+        return Err(WorkspaceError::Mounts { mount });
+    }
+    Ok(Workspace {
+        path: path.into(),
+        owner_uid: stat.st_uid,
+        owner_gid: stat.st_gid,
+    })
+}
+
+/// The type of the mount that `fd` is on, by its id in /proc/self/fdinfo (proc_pid_fdinfo(5)).
+fn file_system(fd: &OwnedFd) -> Result<String, WorkspaceError> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).map_err(look)?;
+    let id: Option<i32> = info
+        .lines()
+        .find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
+    let mounts = Process::myself()
+        .and_then(|me| me.mountinfo())
+        .map_err(|error| WorkspaceError::Look {
+            why: error.to_string(),
+        })?;
+    let mount = mounts.into_iter().find(|mount| Some(mount.mnt_id) == id);
+    // A mount of another mount namespace is in no table of ours.
+    mount
+        .map(|mount| mount.fs_type)
+        .ok_or(WorkspaceError::Look {
+            why: "it lies on a mount that custodyd does not see".into(),
+        })
+}
+
+fn look(error: io::Error) -> WorkspaceError {
+    WorkspaceError::Look {
+        why: error.to_string(),
+    }
+}
+
+/// Removes the empty folders that the launch made in a workspace. One that is not empty any more
+/// stays; so does one that the agent replaced.
+pub fn remove_placeholders(workspace: impl AsFd, placeholders: &[PathBuf]) {
+    // The innermost first.
+    for placeholder in placeholders.iter().rev() {
+        if let Err(error) = remove_one(workspace.as_fd(), placeholder) {
+            tracing::debug!(placeholder = %placeholder.display(), %error, "a placeholder stays");
+        }
+    }
+}
+
+fn remove_one(workspace: std::os::fd::BorrowedFd<'_>, relative: &Path) -> io::Result<()> {
+    use nix::{fcntl::OFlag, sys::stat::Mode};
+
+    let name = relative.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let parent = match relative
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+    {
+        Some(parent) => parent,
+        None => Path::new("."),
+    };
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
+    let parent = custody_sys::path::open_beneath(workspace, parent, flags, Mode::empty())?;
+    Ok(unlinkat(&parent, name, UnlinkatFlags::RemoveDir)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::chown;
+
+    fn open(path: &Path) -> OwnedFd {
+        custody_sys::path::folder(path).unwrap()
+    }
+
+    fn checked(path: &Path, caller: u32, ours: &[PathBuf]) -> Result<Workspace, WorkspaceError> {
+        check(&open(path), path, caller, ours)
+    }
+
+    #[test]
+    fn a_folder_of_the_callers_own_is_taken_and_anothers_is_not() {
+        if !nix::unistd::geteuid().is_root() {
+            println!("not attempted: needs root");
+            return;
+        }
+        let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+        let path = folder.path();
+        assert!(matches!(
+            checked(path, 0, &[]),
+            Err(WorkspaceError::RootOwned)
+        ));
+        chown(path, Some(1000), Some(1000)).unwrap();
+        let workspace = checked(path, 1000, &[]).unwrap();
+        assert_eq!((workspace.owner_uid, workspace.owner_gid), (1000, 1000));
+        checked(path, 0, &[]).unwrap();
+        assert!(matches!(
+            checked(path, 1001, &[]),
+            Err(WorkspaceError::Owner {
+                owner: 1000,
+                caller: 1001
+            })
+        ));
+        let inside = path.join("state");
+        for ours in [path.to_owned(), inside, "/var/tmp".into()] {
+            assert!(matches!(
+                checked(path, 1000, &[ours]),
+                Err(WorkspaceError::Custody { .. })
+            ));
+        }
+        let moved = path.with_extension("moved");
+        assert!(matches!(
+            check(&open(path), &moved, 1000, &[]),
+            Err(WorkspaceError::Moved { .. })
+        ));
+    }
+
+    #[test]
+    fn a_file_system_that_cannot_be_id_mapped_and_nested_mounts_are_refused() {
+        assert!(matches!(
+            checked(Path::new("/sys/kernel"), 0, &[]),
+            Err(WorkspaceError::FileSystem { found }) if found == "sysfs"
+        ));
+        assert!(matches!(
+            checked(Path::new("/"), 0, &[]),
+            Err(WorkspaceError::Root)
+        ));
+        assert!(matches!(
+            check(&open(Path::new("/var")), Path::new("/var/../var"), 0, &[]),
+            Err(WorkspaceError::Path)
+        ));
+    }
+
+    #[test]
+    fn placeholders_are_removed_if_empty_and_never_outside() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["ws/.git/hooks", "ws/full", "outside"] {
+            fs::create_dir_all(at(name)).unwrap();
+        }
+        fs::write(at("ws/full/file"), "").unwrap();
+        std::os::unix::fs::symlink(at("outside"), at("ws/link")).unwrap();
+        fs::create_dir(at("outside/victim")).unwrap();
+        let placeholders =
+            [".git", ".git/hooks", "full", "link/victim", "../outside"].map(PathBuf::from);
+        remove_placeholders(open(&at("ws")), &placeholders);
+        assert!(!at("ws/.git").exists());
+        assert!(at("ws/full").exists());
+        assert!(at("outside/victim").exists());
+    }
+}
