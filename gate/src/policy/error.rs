@@ -1,6 +1,7 @@
 //! What can be wrong with a policy.
 
 use alloc::string::String;
+use core::fmt::{self, Write as _};
 
 use crate::{
     floor::PathError,
@@ -13,8 +14,7 @@ use crate::{
 };
 
 /// Why a policy file cannot be used: where, and what to do.
-#[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("policy `{policy}`, line {line}, `{key}`: {problem}")]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PolicyError {
     /// Which policy.
     pub policy: PolicyName,
@@ -24,6 +24,28 @@ pub struct PolicyError {
     pub key: String,
     /// What is wrong.
     pub problem: Problem,
+}
+
+impl core::error::Error for PolicyError {}
+
+impl fmt::Display for PolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            policy,
+            line,
+            key,
+            problem,
+        } = self;
+        let said = alloc::format!("policy `{policy}`, line {line}, `{key}`: {problem}");
+        // What stands in the file is in it, and the file may be anyone's until it is approved.
+        said.chars().try_for_each(|character| {
+            if character.is_control() {
+                write!(f, "{}", character.escape_default())
+            } else {
+                f.write_char(character)
+            }
+        })
+    }
 }
 
 /// Why a compiled policy cannot be used.

@@ -3,6 +3,7 @@
 
 mod calls;
 mod chain;
+mod compiled;
 mod demo;
 mod documented;
 mod ground;

@@ -1,0 +1,162 @@
+//! Compiled bytes are held to everything that the compiler promises.
+
+use gate::{
+    json::{JsonError, Limits, Value, canonical, parse},
+    policy::{CompiledError, Policy},
+};
+use proptest::prelude::*;
+
+use crate::scene::{demo, json};
+
+/// The demo's compiled policy with the value at `path` replaced, or put in.
+fn with(path: &[&str], value: Value) -> Vec<u8> {
+    let mut whole = parse(&demo().to_bytes(), &Limits::POLICY).unwrap();
+    let mut at = &mut whole;
+    for key in path {
+        let Value::Object(members) = at else {
+            panic!("{key} is in no object");
+        };
+        at = members.entry((*key).to_owned()).or_insert(Value::Null);
+    }
+    *at = value;
+    canonical(&whole)
+}
+
+fn refused(bytes: &[u8]) -> String {
+    match Policy::from_bytes(bytes) {
+        Ok(_) => panic!("taken: {}", String::from_utf8_lossy(bytes)),
+        Err(error) => error.to_string(),
+    }
+}
+
+#[test]
+fn bytes_that_the_compiler_would_not_write_are_refused() {
+    let text = |it: &str| Value::Text(it.into());
+    for (path, value, said) in [
+        (&["format"][..], json("2"), "format 2"),
+        (&["extra"], json("1"), "unknown field `extra`"),
+        (
+            &["tools", "send_message", "extra"],
+            json("1"),
+            "unknown field `extra`",
+        ),
+        (
+            &["tools", "send_message", "on_taint"],
+            text("pass"),
+            "`pass` is only for tools whose `risk` is \"read\"",
+        ),
+        (
+            &["tools", "send_message", "credential"],
+            text("other"),
+            "credential `other` is unknown",
+        ),
+        (
+            &["tools", "send_message", "request", "origin"],
+            text("https://evil.example.test"),
+            "not in the floor",
+        ),
+        (
+            &["tools", "send_message", "request", "origin"],
+            text("http://evil.example.test"),
+            "plain http",
+        ),
+        (
+            &["tools", "send_message", "request", "method"],
+            text("DELETE"),
+            "has no body",
+        ),
+        (
+            &["tools", "send_message", "request", "path"],
+            json(r#"[[{"literal":"v1"}],[{"literal":".."}]]"#),
+            "segment `.` or `..`",
+        ),
+        (
+            &["tools", "send_message", "request", "path"],
+            json(r#"[[{"literal":"v1/messages"}]]"#),
+            "has '/' in a path",
+        ),
+        (
+            &["tools", "send_message", "request", "headers", "host"],
+            json(r#"[{"literal":"evil.example.test"}]"#),
+            "header `host`",
+        ),
+        (
+            &["tools", "send_message", "request", "headers", "x-a"],
+            json(r#"[{"literal":"a\r\nb: c"}]"#),
+            "visible ASCII",
+        ),
+        (
+            &["tools", "send_message", "request", "query"],
+            json(r#"[["a",[{"literal":"1&b=2"}]]]"#),
+            "in the query",
+        ),
+        (
+            &["tools", "send_message", "arguments", "to", "authority"],
+            json(r#"{"verified":{"value":"other"}}"#),
+            "value `other` is unknown",
+        ),
+        (
+            &["tools", "send_message", "arguments", "to", "type"],
+            json(r#"{"string":{"max_length":9,"min_length":0}}"#),
+            "differ from those of `customer`",
+        ),
+        (
+            &["credentials", "demo", "floor", "addresses"],
+            json(r#"["public"]"#),
+            "does not admit the address",
+        ),
+        (
+            &["credentials", "demo", "floor", "paths"],
+            json("[]"),
+            "nothing is listed",
+        ),
+        (
+            &["session", "read_only"],
+            json(r#"["/a/../b"]"#),
+            "is not an absolute path",
+        ),
+        (&["session", "profile"], text("none"), "unknown variant"),
+    ] {
+        let error = refused(&with(path, value));
+        assert!(error.contains(said), "{path:?}: {error}");
+    }
+}
+
+#[test]
+fn another_writing_of_the_same_rules_is_refused() {
+    let bytes = demo().to_bytes();
+    let spaced = [&bytes[..], b" "].concat();
+    assert_eq!(
+        Policy::from_bytes(&spaced),
+        Err(CompiledError::Json(JsonError::NotCanonical))
+    );
+    // RFC 8785 form, and not what the compiler writes for it.
+    for (path, value) in [
+        (
+            &["credentials", "demo", "floor", "addresses"][..],
+            json(r#"["127.0.0.1"]"#),
+        ),
+        (
+            &["tools", "whoami", "request", "origin"],
+            Value::Text("http://127.0.0.1:018080".into()),
+        ),
+    ] {
+        assert!(Policy::from_bytes(&with(path, value)).is_err(), "{path:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..<_>::default() })]
+
+    #[test]
+    fn a_changed_byte_is_refused_or_is_another_policy(at in any::<prop::sample::Index>(), xor in 1..=255_u8) {
+        let policy = demo();
+        let mut bytes = policy.to_bytes();
+        let at = at.index(bytes.len());
+        bytes[at] ^= xor;
+        if let Ok(other) = Policy::from_bytes(&bytes) {
+            prop_assert_eq!(other.to_bytes(), bytes);
+            prop_assert_ne!(other.hash(), policy.hash());
+        }
+    }
+}
