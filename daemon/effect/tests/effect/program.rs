@@ -85,6 +85,13 @@ fn the_worker_performs_and_shows_its_credential_nowhere() {
     };
     assert_eq!(body, b"Bearer [credential]");
 
+    // The files of a process that is not dumpable are root's (proc(5)).
+    if fs::read_dir(format!("/proc/{}/fd", child.id())).is_err() {
+        println!("not attempted: needs root");
+        drop(ours);
+        assert!(end(child).0);
+        return;
+    }
     let proc = |name: &str| fs::read(format!("/proc/{}/{name}", child.id())).unwrap();
     for file in ["cmdline", "environ", "comm"] {
         let bytes = proc(file);
