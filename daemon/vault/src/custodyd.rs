@@ -122,7 +122,13 @@ impl Custodyd {
 /// One datagram. The outer error is the kernel's, and may be that nothing is there.
 fn receive(fd: &OwnedFd) -> io::Result<Result<Notice, NoticeError>> {
     let mut buffer = [0_u8; VaultNotice::CAP];
-    let (len, fds) = channel::recv(fd, &mut buffer, 2)?;
+    let (len, fds) = match channel::recv(fd, &mut buffer, 2) {
+        // It closed with orders of ours unread (net/unix/af_unix.c, unix_release_sock).
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+            return Ok(Err(NoticeError::Closed));
+        }
+        received => received?,
+    };
     let bytes = buffer.get(..len).unwrap_or_default();
     if bytes.is_empty() {
         return Ok(Err(NoticeError::Closed));

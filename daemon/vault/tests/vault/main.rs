@@ -12,6 +12,7 @@
 mod effects;
 mod harness;
 mod permits;
+mod program;
 mod restart;
 #[path = "../../../effect/tests/effect/server.rs"]
 mod server;
