@@ -38,6 +38,14 @@ pub(super) fn allow(
     };
     on_floor(policy, tool, &call)?;
     let bytes = call.to_bytes();
+    if bytes.len() > Call::LIMITS.bytes {
+        let why = alloc::format!(
+            "the complete call has {} bytes; at most {} are allowed: shorten what you write",
+            bytes.len(),
+            Call::LIMITS.bytes
+        );
+        return Err(refuse(Rule::Request, None, why));
+    }
     Ok(Allowed {
         digest: Call::digest_of(&bytes),
         bytes,

@@ -13,7 +13,7 @@ use gate::{
 };
 use proptest::prelude::*;
 
-use crate::scene::{ask, demo, json, open, session};
+use crate::scene::{ask, compile, demo, json, open, session};
 
 /// Texts that come near what is right, and any others.
 fn text() -> impl Strategy<Value = String> {
@@ -284,4 +284,41 @@ fn the_largest_call_that_the_parser_takes_is_decided_and_bound() {
     let arguments = parse(arguments.as_bytes(), &Limits::CALL).unwrap();
     let allowed = ask(&policy, &facts, "send_message", &arguments).unwrap();
     assert_eq!(Call::from_bytes(allowed.bytes()).unwrap(), *allowed.call());
+}
+
+#[test]
+fn a_call_that_its_injected_values_make_too_large_is_refused_here_and_not_by_the_vault() {
+    let policy = compile(
+        "large",
+        r#"
+format = 1
+[values.v]
+type = "string"
+max_length = 60000
+[credentials.api]
+connector = "http"
+[credentials.api.floor]
+origins = ["https://api.example.test"]
+methods = ["POST"]
+paths = ["/"]
+[tools.t]
+description = ""
+credential = "api"
+risk = "write"
+request = { method = "POST", url = "https://api.example.test/", body = ["{v}", "{p}"] }
+[tools.t.arguments]
+v = { authority = "injected", value = "v" }
+p = { authority = "payload", type = "string", max_length = 60000 }
+"#,
+    );
+    // A control character takes one byte in memory and six in RFC 8785 form.
+    let facts = open(&policy, &[("v", &"\u{1}".repeat(40_000))], &[], false);
+    let ask = |length: usize| {
+        let text = "\u{1}".repeat(length);
+        let arguments = BTreeMap::from([("p".to_owned(), Value::Text(text))]);
+        ask(&policy, &facts, "t", &Value::Object(arguments))
+    };
+    let fits = ask(8_000).unwrap();
+    assert!(Call::from_bytes(fits.bytes()).is_ok());
+    assert_eq!(ask(10_000).unwrap_err().rule.as_str(), "request");
 }
