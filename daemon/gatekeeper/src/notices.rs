@@ -67,7 +67,14 @@ impl Notices {
             .fd
             .async_io(Interest::READABLE, |fd| channel::recv(fd, &mut buffer, 1))
             .await
-            .map_err(NoticeError::Io)?;
+            .map_err(|error| {
+                // A unix socket whose other end closed with a message unread, a head of ours.
+                if error.kind() == io::ErrorKind::ConnectionReset {
+                    NoticeError::Closed
+                } else {
+                    NoticeError::Io(error)
+                }
+            })?;
         let bytes = buffer.get(..len).unwrap_or_default();
         if bytes.is_empty() {
             return Err(NoticeError::Closed);

@@ -1,0 +1,472 @@
+//! The other ends of a gate's channels.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::Path,
+    process::{Child, Command, Stdio},
+    rc::Rc,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use custody_gatekeeper::{Config, GateError, args::Args, clock::BootClock};
+use custody_sys::channel;
+use custody_wire::{
+    agent::{self, Answer},
+    frame::{self, FrameError},
+    permit, session,
+    supervise::{GateNotice, Head},
+};
+use ed25519_dalek::VerifyingKey;
+use gate::{
+    call::Call,
+    chain,
+    digest::{Digest, Domain},
+    id::{OwnedName, PolicyName, SessionId, ValueName},
+    permit::{Expect, Verified},
+    policy::Policy,
+    record::Decision,
+};
+use nix::fcntl::{Flock, FlockArg};
+
+/// Longer than anything that is to happen takes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Long enough to see that nothing happens.
+pub(crate) const QUIET: Duration = Duration::from_millis(150);
+
+pub(crate) const SESSION: SessionId = SessionId(7);
+
+pub(crate) const CUSTOMER: &str = "customer@example.test";
+
+/// A gate, and custodyd's and control's end of it.
+pub(crate) struct Bench {
+    pub(crate) places: Args,
+    pub(crate) control: UnixStream,
+    custodyd: Option<OwnedFd>,
+    process: Process,
+    dir: tempfile::TempDir,
+}
+
+enum Process {
+    Thread(Option<JoinHandle<Result<(), GateError>>>),
+    Program(Child),
+}
+
+/// The front's end of a session's channel.
+pub(crate) struct Front {
+    pub(crate) stream: UnixStream,
+    next: u64,
+}
+
+/// The vault's end.
+pub(crate) struct Vault {
+    pub(crate) stream: UnixStream,
+    pub(crate) key: VerifyingKey,
+    epoch: [u8; 16],
+    /// The newest position that the gate said is on disk.
+    pub(crate) durable: u64,
+}
+
+/// What the gate asked of the vault, its permit verified.
+pub(crate) struct Asked {
+    pub(crate) number: u64,
+    pub(crate) permit: Verified,
+    pub(crate) call: Call,
+}
+
+fn policy_name() -> PolicyName {
+    PolicyName::parse("demo").unwrap()
+}
+
+pub(crate) fn audience() -> Digest {
+    Digest::of(Domain::Key, b"the vault of the tests")
+}
+
+/// Folders with the demo's policy, compiled.
+pub(crate) fn places(dir: &Path) -> Args {
+    let place = |name: &str| {
+        let path = dir.join(name);
+        fs::create_dir(&path).unwrap();
+        path
+    };
+    let places = Args {
+        policies: place("policies"),
+        state: place("state"),
+        decisions: place("decisions"),
+        public: place("public"),
+    };
+    let text = include_str!("../../../../fixtures/policies/demo.toml");
+    let policy = Policy::compile(&policy_name(), text).unwrap();
+    fs::write(places.policies.join("demo.policy"), policy.to_bytes()).unwrap();
+    places
+}
+
+/// A gate in a thread of its own, as it runs in its program.
+pub(crate) fn in_thread(places: &Args, fd: OwnedFd) -> JoinHandle<Result<(), GateError>> {
+    let places = places.clone();
+    thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        let mut config = Config::new(places, Rc::new(BootClock));
+        config.policy_owner = nix::unistd::geteuid().as_raw();
+        tokio::task::LocalSet::new().block_on(&runtime, custody_gatekeeper::serve(config, fd))
+    })
+}
+
+/// The program itself, with the channel as descriptor 3.
+fn program(places: &Args, fd: OwnedFd) -> Child {
+    // A shell moves the descriptor: between fork(2) and exec only unsafe code could.
+    Command::new("/bin/sh")
+        .args(["-c", "exec \"$@\" 3<&0 0</dev/null", "sh"])
+        .arg(env!("CARGO_BIN_EXE_custody-gate"))
+        .arg("--policies")
+        .arg(&places.policies)
+        .arg("--state")
+        .arg(&places.state)
+        .arg("--decisions")
+        .arg(&places.decisions)
+        .arg("--public")
+        .arg(&places.public)
+        .stdin(Stdio::from(fd))
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+impl Bench {
+    /// A gate in a thread.
+    pub(crate) fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let places = places(dir.path());
+        Self::start_in(dir, places)
+    }
+
+    /// A gate in a thread, in these places.
+    pub(crate) fn start_in(dir: tempfile::TempDir, places: Args) -> Self {
+        Self::begin(dir, places, |places, fd| {
+            Process::Thread(Some(in_thread(places, fd)))
+        })
+    }
+
+    /// The program.
+    pub(crate) fn start_program() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let places = places(dir.path());
+        Self::begin(dir, places, |places, fd| {
+            Process::Program(program(places, fd))
+        })
+    }
+
+    fn begin(dir: tempfile::TempDir, places: Args, start: fn(&Args, OwnedFd) -> Process) -> Self {
+        let (custodyd, theirs) = channel::pair_seqpacket().unwrap();
+        let process = start(&places, theirs);
+        let control = give(&custodyd, &GateNotice::Control);
+        Self {
+            places,
+            control,
+            custodyd: Some(custodyd),
+            process,
+            dir,
+        }
+    }
+
+    /// Another gate in the same places, after this one has ended.
+    pub(crate) fn again(mut self) -> Self {
+        self.end();
+        let places = self.places.clone();
+        let dir = std::mem::replace(&mut self.dir, tempfile::tempdir().unwrap());
+        Self::start_in(dir, places)
+    }
+
+    /// Ends it as custodyd's end does.
+    pub(crate) fn end(&mut self) {
+        drop(self.custodyd.take());
+        match &mut self.process {
+            Process::Thread(handle) => {
+                if let Some(handle) = handle.take() {
+                    handle.join().unwrap().unwrap();
+                    wait_unlocked(&self.places.decisions);
+                }
+            }
+            Process::Program(child) => {
+                let _status = child.wait().unwrap();
+            }
+        }
+    }
+
+    /// Ends the program as SIGKILL does, and gives back what it logged.
+    pub(crate) fn kill(&mut self) -> String {
+        let Process::Program(child) = &mut self.process else {
+            panic!("a thread cannot be killed")
+        };
+        child.kill().unwrap();
+        let _status = child.wait().unwrap();
+        let mut log = String::new();
+        let mut stderr = child.stderr.take().unwrap();
+        std::io::Read::read_to_string(&mut stderr, &mut log).unwrap();
+        log
+    }
+
+    pub(crate) fn notice(&self, notice: &GateNotice) {
+        let bytes = frame::datagram(notice).unwrap();
+        channel::send(self.custodyd(), &bytes, &[]).unwrap();
+    }
+
+    pub(crate) fn custodyd(&self) -> &OwnedFd {
+        self.custodyd.as_ref().unwrap()
+    }
+
+    /// A stream whose other end the gate got with `notice`.
+    pub(crate) fn give(&self, notice: &GateNotice) -> UnixStream {
+        give(self.custodyd(), notice)
+    }
+
+    /// What control asks for when a session is to start.
+    pub(crate) fn opening(session: SessionId) -> session::Open {
+        session::Open {
+            session,
+            policy: policy_name(),
+            caller_uid: 1_000,
+            values: BTreeMap::from([(ValueName::parse("customer").unwrap(), CUSTOMER.into())]),
+            owned: BTreeMap::from([
+                (OwnedName::parse("notes").unwrap(), vec!["n1".into()]),
+                (OwnedName::parse("pages").unwrap(), vec!["p1".into()]),
+            ]),
+            task: Some("Answer the customer.".into()),
+            workspace: false,
+        }
+    }
+
+    pub(crate) fn ask_control(&mut self, request: &session::Request) -> session::Answer {
+        frame::write(&mut self.control, request).unwrap();
+        frame::read(&mut self.control).unwrap()
+    }
+
+    /// A session with its front.
+    pub(crate) fn open(&mut self, session: SessionId) -> Front {
+        let request = session::Request::Open(Self::opening(session));
+        let answer = self.ask_control(&request);
+        assert!(matches!(answer, session::Answer::Done), "{answer:?}");
+        self.front(session)
+    }
+
+    /// A front for a session.
+    pub(crate) fn front(&self, session: SessionId) -> Front {
+        let policy = policy_name();
+        Front {
+            stream: self.give(&GateNotice::Front { session, policy }),
+            next: 1,
+        }
+    }
+
+    /// A vault that has said hello.
+    pub(crate) fn vault(&self) -> Vault {
+        Vault::meet(self.give(&GateNotice::Vault))
+    }
+
+    /// What stands in the chain, every line verified.
+    pub(crate) fn records(&self) -> Vec<Decision> {
+        let key = custody_ledger::key::read_public(&self.places.public.join("decisions.pub"));
+        let text = fs::read(self.places.decisions.join("000001.jsonl")).unwrap();
+        let mut records = Vec::new();
+        let whole = chain::verify(&[key.unwrap()], chain::Place::START, &text, |_at, body| {
+            records.push(body);
+        })
+        .unwrap();
+        assert_eq!(whole.partial_tail, 0);
+        records
+    }
+
+    /// The newest head that custodyd was told.
+    pub(crate) fn head(&self) -> Head {
+        let mut buffer = [0; 1024];
+        let (len, _fds) = channel::recv(self.custodyd(), &mut buffer, 0).unwrap();
+        frame::parse(&buffer[..len]).unwrap()
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        drop(self.custodyd.take());
+        if let Process::Program(child) = &mut self.process {
+            // It may be dead already.
+            let _killed = child.kill();
+            let _status = child.wait();
+        }
+    }
+}
+
+/// The lock belongs to the open file (flock(2)): a program that another test is starting in this
+/// process has a copy of it until its exec.
+fn wait_unlocked(folder: &Path) {
+    eventually(|| {
+        let file = fs::File::open(folder).unwrap();
+        Flock::lock(file, FlockArg::LockExclusiveNonblock).is_ok()
+    });
+}
+
+fn give(custodyd: &OwnedFd, notice: &GateNotice) -> UnixStream {
+    let (ours, theirs) = channel::pair_stream().unwrap();
+    let bytes = frame::datagram(notice).unwrap();
+    channel::send(custodyd, &bytes, &[theirs.as_fd()]).unwrap();
+    let stream = UnixStream::from(ours);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream
+}
+
+/// Whether nothing comes for a while.
+pub(crate) fn is_quiet<M: custody_wire::Message + std::fmt::Debug>(
+    mut stream: &UnixStream,
+) -> bool {
+    stream.set_read_timeout(Some(QUIET)).unwrap();
+    let came = frame::read::<M>(&mut stream);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    match came {
+        Err(FrameError::Io(error)) => error.kind() == std::io::ErrorKind::WouldBlock,
+        _ => false,
+    }
+}
+
+/// Whether the other end is closed, or will be.
+pub(crate) fn is_closed(mut stream: &UnixStream) -> bool {
+    matches!(frame::read::<Answer>(&mut stream), Err(FrameError::Closed))
+}
+
+pub(crate) fn eventually(mut what: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !what() {
+        assert!(start.elapsed() < PATIENCE, "it did not come about");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+impl Front {
+    /// Sends a call; its number.
+    pub(crate) fn send(&mut self, tool: &str, arguments: &str) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.send_as(number, tool, arguments.as_bytes());
+        number
+    }
+
+    pub(crate) fn send_as(&mut self, number: u64, tool: &str, arguments: &[u8]) {
+        let call = agent::Request::Call {
+            number,
+            tool: tool.into(),
+            arguments: arguments.into(),
+        };
+        frame::write(&mut self.stream, &call).unwrap();
+    }
+
+    pub(crate) fn answer(&mut self) -> Answer {
+        frame::read(&mut self.stream).unwrap()
+    }
+
+    /// Sends a call that is not performed, and gives rule and reason.
+    pub(crate) fn refused(&mut self, tool: &str, arguments: &str) -> (String, String) {
+        let sent = self.send(tool, arguments);
+        match self.answer() {
+            Answer::Refused {
+                number, rule, why, ..
+            } => {
+                assert_eq!(number, sent);
+                (rule, why)
+            }
+            other @ (Answer::Done { .. } | Answer::Failed { .. } | Answer::Tools { .. }) => {
+                panic!("{other:?}")
+            }
+        }
+    }
+}
+
+/// A message to the session's customer.
+pub(crate) fn message(body: &str) -> String {
+    format!("{{\"body\":\"{body}\",\"subject\":\"s\",\"to\":\"{CUSTOMER}\"}}")
+}
+
+impl Vault {
+    pub(crate) fn meet(mut stream: UnixStream) -> Self {
+        let mut epoch = [0; 16];
+        getrandom::fill(&mut epoch).unwrap();
+        let hello = permit::Answer::Hello {
+            audience: audience(),
+            epoch,
+        };
+        frame::write(&mut stream, &hello).unwrap();
+        let key = match frame::read(&mut stream).unwrap() {
+            permit::Request::Hello { permit_key } => VerifyingKey::from_bytes(&permit_key).unwrap(),
+            other @ (permit::Request::Durable { .. } | permit::Request::Perform { .. }) => {
+                panic!("{other:?}")
+            }
+        };
+        Self {
+            stream,
+            key,
+            epoch,
+            durable: 0,
+        }
+    }
+
+    /// The next call, its permit verified as a vault does.
+    pub(crate) fn asked(&mut self) -> Asked {
+        loop {
+            match frame::read(&mut self.stream).unwrap() {
+                permit::Request::Durable { position } => self.durable = position,
+                permit::Request::Perform {
+                    number,
+                    permit,
+                    call,
+                } => {
+                    let expect = Expect {
+                        audience: audience(),
+                        epoch: self.epoch,
+                        now_boot_ns: custody_sys::clock::boot_ns(),
+                    };
+                    let permit = gate::permit::verify(&permit, &self.key, &expect).unwrap();
+                    let call = permit.admit(&call).unwrap();
+                    return Asked {
+                        number,
+                        permit,
+                        call,
+                    };
+                }
+                permit::Request::Hello { .. } => panic!("hello twice"),
+            }
+        }
+    }
+
+    /// Waits until the gate says that `position` is on disk.
+    pub(crate) fn wait_durable(&mut self, position: u64) {
+        while self.durable < position {
+            match frame::read(&mut self.stream).unwrap() {
+                permit::Request::Durable { position } => self.durable = position,
+                other @ (permit::Request::Hello { .. } | permit::Request::Perform { .. }) => {
+                    panic!("{other:?}")
+                }
+            }
+        }
+    }
+
+    pub(crate) fn say(&mut self, answer: &permit::Answer) {
+        frame::write(&mut self.stream, answer).unwrap();
+    }
+
+    pub(crate) fn done(&mut self, number: u64, result: &[u8]) {
+        self.say(&permit::Answer::Done {
+            number,
+            receipt: Digest::of(Domain::Line, &number.to_le_bytes()),
+            result: result.into(),
+            status: 200,
+            media_type: Some("application/json".into()),
+        });
+    }
+}

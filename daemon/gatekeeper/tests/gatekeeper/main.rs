@@ -1,0 +1,10 @@
+//! A whole gate with everything around it under the test's control: custodyd's end, control's,
+//! the vault's and each front's, all of them real channels with real frames.
+#![cfg(test)]
+
+mod bounds;
+mod calls;
+mod channels;
+mod crash;
+mod harness;
+mod start;
