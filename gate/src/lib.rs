@@ -3,6 +3,18 @@
 //! **Invariant:** no I/O, no clock, no randomness, no panic, no global state. Time, keys and
 //! session facts come in as arguments; the same arguments give the same bytes out, everywhere.
 //! The normal build is `no_std`; `cargo xtask tidy` links it without `std` to prove it.
+//!
+//! One call's way through it:
+//!
+//! | step | module | in which program |
+//! |---|---|---|
+//! | the bytes are read, with one meaning | [`json`] | front, gate, vault |
+//! | the call is decided on, by the policy and the session's facts | [`policy`], [`session`], [`decide`] | gate |
+//! | the decision is recorded | [`record`], [`chain`] | gate |
+//! | what was allowed becomes a permit | [`permit`] | gate |
+//! | the permit is verified, and its call read again | [`permit`], [`call`] | vault |
+//! | the call becomes a request, held against the floor | [`request`], [`floor`], [`address`] | vault |
+//! | what came of it is recorded | [`record`], [`chain`] | vault, gate |
 #![no_std]
 #![forbid(unsafe_code)]
 
