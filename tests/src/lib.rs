@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`attempts`] | the attempts, as data |
 //! | [`evidence`] | rows, and the status of property E computed from them |
+//! | [`host`] | a private installation of the real programs |
 //! | [`probe`] | one attack, as it runs inside a session |
 //! | [`register`] | every credential and key, held against the source |
 //! | [`standin`] | targets for the controls: where a layer or the gate is missing |
@@ -14,6 +15,7 @@
 
 pub mod attempts;
 pub mod evidence;
+pub mod host;
 pub mod probe;
 pub mod register;
 pub mod standin;

@@ -19,7 +19,7 @@ pub(super) const ALL: &[Attempt] = &[
         question: "Does code beside the agent's client find a callable that performs the effect?",
         needs: &[Need::Program(guard::PYTHON)],
         promised: Promised::Gate {
-            says: &["authority", "verified"],
+            says: &["`trusted_value`"],
             mutant: "gate-authority",
         },
         source: "§12.3: an in-process language runtime offers no custody",

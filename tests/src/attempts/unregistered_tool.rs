@@ -33,7 +33,7 @@ pub(super) const ALL: &[Attempt] = &[
         "name/absent",
         "a name that no policy has",
         "Is a tool performed that the service could do and the policy does not name?",
-        &["tool"],
+        &["`unknown_tool`"],
         "gate-registry",
         "§12.2: an unwrapped or unregistered tool name",
         |scene, arm, effect| message::call(
@@ -47,7 +47,7 @@ pub(super) const ALL: &[Attempt] = &[
         "name/folded",
         "a variant that folds to another name",
         "Is a registered name found by its case, blanks or invisible characters?",
-        &["tool"],
+        &["`unknown_tool`"],
         "gate-registry",
         "kernel.md attempt 2: misspelt, case and Unicode variants",
         |scene, arm, effect| message::call(

@@ -28,7 +28,7 @@ pub struct Evidence {
     /// Where it ran, and which programs.
     pub host: Host,
     /// What each layer of the confined sessions said of itself.
-    pub layers: Vec<custody_wire::layer::Report>,
+    pub layers: Vec<LayerSaid>,
     /// The register's half; none if it was not checked.
     pub register: Option<RegisterHalf>,
     /// Every attempt, in the order of the suite.
@@ -39,6 +39,15 @@ pub struct Evidence {
     pub e_status: EStatus,
     /// What is not claimed.
     pub non_claims: Vec<NonClaim>,
+}
+
+/// What one layer of a confined session said of itself.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct LayerSaid {
+    /// Which.
+    pub layer: String,
+    /// `full`, or what is missing.
+    pub status: String,
 }
 
 /// Where a run took place.

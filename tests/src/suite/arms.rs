@@ -3,7 +3,7 @@
 use std::{
     io::Write as _,
     os::{
-        fd::{AsRawFd as _, OwnedFd},
+        fd::{AsFd, AsRawFd as _, OwnedFd},
         unix::{net::UnixStream, process::CommandExt as _},
     },
     process::{Command, Stdio},
@@ -41,28 +41,32 @@ pub struct Carried {
 }
 
 impl Carried {
+    /// Nothing.
+    pub const fn nothing() -> Self {
+        Self {
+            environment: None,
+            fd: None,
+        }
+    }
+
     /// Makes it.
     ///
     /// # Errors
     /// When the descriptor cannot be made.
     pub fn make(carries: Carries, scene: &Scene) -> anyhow::Result<Self> {
-        let mut carried = Self {
-            environment: None,
-            fd: None,
-        };
+        let mut carried = Self::nothing();
         match carries {
             Carries::Nothing => {}
             Carries::Environment => carried.environment = Some(scene.carried().into()),
             Carries::File => {
-                let file = memfd_create(c"carried", MFdFlags::empty())?;
+                let file = memfd_create(c"carried", MFdFlags::MFD_CLOEXEC)?;
                 let path = format!("/proc/self/fd/{}", file.as_raw_fd());
                 std::fs::write(path, scene.carried())?;
-                carried.fd = Some(file);
+                carried.fd = Some(inherited(&file)?);
             }
             Carries::Connection => {
-                let stream = OwnedFd::from(UnixStream::connect(&scene.deputy_path)?);
-                fcntl(&stream, FcntlArg::F_SETFD(FdFlag::empty()))?;
-                carried.fd = Some(stream);
+                let stream = UnixStream::connect(&scene.deputy_path)?;
+                carried.fd = Some(inherited(&stream)?);
             }
         }
         Ok(carried)
@@ -79,6 +83,15 @@ impl Carried {
             command.env(CARRIED, canary);
         }
     }
+}
+
+/// A copy that stays open across execve(2), above the numbers that programs place things at.
+fn inherited(fd: impl AsFd) -> anyhow::Result<OwnedFd> {
+    const ABOVE: i32 = 50;
+    let number = fcntl(fd, FcntlArg::F_DUPFD(ABOVE))?;
+    let copy = custody_sys::fd::take(number)?;
+    fcntl(&copy, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    Ok(copy)
 }
 
 /// Runs the probe with every layer removed: the uid of who owns the target, the host's namespaces, the

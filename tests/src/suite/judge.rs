@@ -164,6 +164,17 @@ fn twin(shows: TwinShows, seen: &Seen, plant: &str) -> Control {
     }
 }
 
+/// The layer that alone of all refuses, if it is one.
+pub fn only_leg(only: &[(Layer, Result<Seen, String>)]) -> Option<Layer> {
+    let mut refusing = only
+        .iter()
+        .filter(|(layer, seen)| leg(*layer, seen).outcome == LegOutcome::Refused);
+    match (refusing.next(), refusing.next()) {
+        (Some((layer, _)), None) => Some(*layer),
+        (None | Some(_), _) => None,
+    }
+}
+
 fn leg(layer: Layer, seen: &Result<Seen, String>) -> Leg {
     let (outcome, saw) = match seen {
         Err(why) => (LegOutcome::NotRun, why.clone()),
@@ -437,7 +448,7 @@ mod tests {
             judge(attempt("name/absent"), &arms, "plant", &BTreeMap::new()).outcome
         };
         assert!(matches!(
-            gate(said("refused: unknown tool `publish_page`")),
+            gate(said("refused by rule `unknown_tool`: no such tool")),
             Outcome::Refused { layer, .. } if layer == "gate"
         ));
         assert!(matches!(

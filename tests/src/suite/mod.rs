@@ -5,6 +5,10 @@
 
 pub mod arms;
 pub mod guard;
+mod host_facts;
+pub mod isolate;
 pub mod judge;
 pub mod message;
+mod policy;
+pub mod run;
 pub mod scene;

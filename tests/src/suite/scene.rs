@@ -129,6 +129,20 @@ impl Scene {
         self.programs.join(name)
     }
 
+    /// From now on programs are taken from `folder`: the installation's own.
+    pub fn programs_are(&mut self, folder: PathBuf) {
+        self.programs = folder;
+    }
+
+    /// How many requests the witness accepted and rejected.
+    ///
+    /// # Errors
+    /// When a record cannot be read.
+    pub fn seen(&self) -> io::Result<(usize, usize)> {
+        let count = |name: &str| record::read(&self.private.path().join(name)).map(|it| it.len());
+        Ok((count("accepted.jsonl")?, count("rejected.jsonl")?))
+    }
+
     /// The effect, with the token that is given to the agent on purpose.
     pub fn with_leaked_token(&self, effect: Effect) -> Effect {
         Effect {

@@ -1,0 +1,112 @@
+//! The policy of the suite's sessions: one tool for each way in that an attempt tries.
+
+use std::{net::SocketAddr, path::Path};
+
+/// Its name.
+pub(super) const NAME: &str = "bypass";
+
+/// The trusted value that the application supplies.
+pub(super) const RECIPIENT: &str = "recipient";
+
+/// The credential's label.
+pub(super) const CREDENTIAL: &str = "service";
+
+/// The policy, for the witness at `service`, with `programs` shown to the sessions: an agent can
+/// bring any program, ours among them.
+pub(super) fn text(service: SocketAddr, programs: &Path) -> String {
+    TEXT.replace("@SERVICE@", &service.to_string())
+        .replace("\"@PROGRAMS@\"", &format!("{:?}", programs))
+}
+
+const TEXT: &str = r#"format = 1
+name = "bypass"
+
+[session]
+profile = "standard"
+network = "sealed"
+mounts = { read_only = ["@PROGRAMS@"] }
+
+[values.recipient]
+type = "email"
+
+[credentials.service]
+connector = "http"
+
+[credentials.service.floor]
+origins = ["http://@SERVICE@"]
+methods = ["GET", "POST"]
+paths = ["/v1/messages", "/v1/notes/{}", "/v1/reflect"]
+addresses = ["127.0.0.1/32"]
+
+[tools.send_message]
+description = "Sends a message to the recipient of this session."
+credential = "service"
+risk = "write"
+result = "trusted"
+on_taint = "trusted_sinks"
+
+[tools.send_message.request]
+method = "POST"
+url = "http://@SERVICE@/v1/messages"
+body = { to = "{to}", text = "{text}" }
+timeout_ms = 10000
+
+[tools.send_message.arguments.to]
+authority = "verified"
+value = "recipient"
+
+[tools.send_message.arguments.text]
+authority = "payload"
+type = "string"
+max_length = 2000
+
+[tools.read_note]
+description = "Reads a note."
+credential = "service"
+risk = "read"
+idempotent = true
+result = "trusted"
+on_taint = "pass"
+
+[tools.read_note.request]
+method = "GET"
+url = "http://@SERVICE@/v1/notes/{note}"
+timeout_ms = 10000
+
+[tools.read_note.arguments.note]
+authority = "payload"
+type = "string"
+max_length = 500
+
+[tools.reflect]
+description = "Has a text sent back, with everything that came along."
+credential = "service"
+risk = "write"
+result = "trusted"
+on_taint = "trusted_sinks"
+
+[tools.reflect.request]
+method = "POST"
+url = "http://@SERVICE@/v1/reflect"
+body = { text = "{text}" }
+timeout_ms = 10000
+
+[tools.reflect.arguments.text]
+authority = "payload"
+type = "string"
+max_length = 500
+"#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gate::{id::PolicyName, policy::Policy};
+
+    #[test]
+    fn the_suites_policy_is_one() {
+        let text = text(([127, 0, 0, 1], 18080).into(), Path::new("/opt/custody"));
+        let name = PolicyName::parse(NAME).unwrap();
+        let policy = Policy::compile(&name, &text).unwrap();
+        assert_eq!(policy.tools().len(), 3);
+    }
+}

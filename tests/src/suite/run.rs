@@ -1,0 +1,254 @@
+//! One run: the installation, every attempt in its arms, the evidence.
+
+use std::{collections::BTreeMap, path::Path, process::Command};
+
+use anyhow::{Context as _, bail, ensure};
+use custody_wire::layer::Layer;
+
+use super::{
+    arms::{self, Carried},
+    host_facts, isolate,
+    judge::{self, Arms, Seen},
+    policy,
+    scene::{self, Scene},
+};
+use crate::{
+    attempts::{self, Arm, Attempt, Promised},
+    evidence::{
+        self, Evidence, FORMAT, LayerSaid, non_claims,
+        row::{Expected, Leg, Row},
+        status::{self, RegisterHalf},
+        words,
+    },
+    host::{Host, Setup},
+    probe::{Attack, Effect},
+    witness::record::unix_ms,
+};
+
+/// The programs of a confined session that hold credentials.
+const HOLDERS: [&str; 4] = [
+    "custody-effect",
+    "custody-gate",
+    "custody-vault",
+    "custodyd",
+];
+
+/// What a run is told.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// Only attempts whose id begins with this.
+    pub only: Option<String>,
+}
+
+/// Runs the suite. `said` is told each row as it comes.
+///
+/// # Errors
+/// When confinement could not be started, no attempt was run, or the evidence would hold a
+/// forbidden word. There is no evidence then.
+pub fn run(
+    options: &Options,
+    register: Option<RegisterHalf>,
+    said: &mut dyn FnMut(&Row),
+) -> anyhow::Result<Evidence> {
+    ensure!(
+        nix::unistd::geteuid().is_root(),
+        "the suite needs root: it starts an installation of its own"
+    );
+    let started_unix_ms = unix_ms();
+    let built = crate::host::programs_folder()?;
+    let mut scene = Scene::set(&built)?;
+    let host = install(&scene)?;
+    // From here on the very files that the installation runs.
+    scene.programs_are(host.programs());
+    let layers = warm_up(&host, &mut scene)?;
+    let expected = evidence::expected()?;
+
+    let mut rows = Vec::new();
+    for attempt in attempts::all() {
+        let wanted = options
+            .only
+            .as_deref()
+            .is_none_or(|only| attempt.id.starts_with(only));
+        if !wanted {
+            continue;
+        }
+        let row = one(attempt, &scene, &host, &expected)
+            .with_context(|| format!("attempt `{}`", attempt.id))?;
+        said(&row);
+        rows.push(row);
+    }
+    ensure!(
+        !rows.is_empty(),
+        "no attempt was run: that is an error, not a pass"
+    );
+    let e_status = status::compute(&rows, register.as_ref(), &[]);
+    let evidence = Evidence {
+        format: FORMAT.into(),
+        host: host_facts::of(&host, started_unix_ms)?,
+        layers,
+        register,
+        attempts: rows,
+        observation: observation(&scene)?,
+        e_status,
+        non_claims: non_claims::all()?,
+    };
+    if let Some(found) = words::forbidden_in(&serde_json::to_value(&evidence)?) {
+        bail!("the evidence would hold {found}");
+    }
+    Ok(evidence)
+}
+
+fn install(scene: &Scene) -> anyhow::Result<Host> {
+    let mut host = Host::install(&Setup {
+        policies: vec![(policy::NAME.into(), String::new())],
+        credentials: vec![(policy::CREDENTIAL.into(), scene.credential_file.clone())],
+        values: vec![policy::RECIPIENT.into()],
+        owned: Vec::new(),
+    })?;
+    let text = policy::text(scene.witness_address, &host.programs());
+    host.write_policy(policy::NAME, &text)?;
+    host.up()?;
+    Ok(host)
+}
+
+/// A first allowed call: confinement starts, the layers are read, and a worker holds the
+/// credential while the attempts run.
+fn warm_up(host: &Host, scene: &mut Scene) -> anyhow::Result<Vec<LayerSaid>> {
+    let nonce = scene::nonce()?;
+    let attack = super::message::allowed(scene, &effect(&nonce));
+    let seen = confined(host, scene, &attack, &nonce, &Carried::nothing())?;
+    if seen.reached.is_none() {
+        bail!(
+            "confinement could not be started, or the allowed call fails: {}\n{}",
+            seen.noise,
+            host.log_tail()
+        );
+    }
+    scene.service_pids = HOLDERS
+        .iter()
+        .flat_map(|program| host.pids(program))
+        .collect();
+    host_facts::layers(host, scene)
+}
+
+fn effect(nonce: &str) -> Effect {
+    Effect {
+        token: None,
+        nonce: nonce.into(),
+    }
+}
+
+/// All arms of one attempt.
+fn one(
+    attempt: &Attempt,
+    scene: &Scene,
+    host: &Host,
+    expected: &BTreeMap<String, Expected>,
+) -> anyhow::Result<Row> {
+    if let Some(need) = attempt.needs.iter().find_map(|need| need.missing()) {
+        return Ok(judge::not_attempted(attempt, need, expected));
+    }
+    let arm = |arm: Arm| -> anyhow::Result<(Attack, String, Carried)> {
+        let nonce = scene::nonce()?;
+        let carried = Carried::make(attempt.carries, scene)?;
+        Ok(((attempt.attack)(scene, arm, effect(&nonce)), nonce, carried))
+    };
+    let (attack, nonce, carried) = arm(Arm::Confined)?;
+    let seen_confined = confined(host, scene, &attack, &nonce, &carried)?;
+    let (attack, nonce, carried) = arm(Arm::Reach)?;
+    let reach = arms::reach(scene, attempt.owner, &attack, &nonce, &carried)?;
+    let nonce = scene::nonce()?;
+    let attack = (attempt.twin)(scene, effect(&nonce));
+    let twin = confined(host, scene, &attack, &nonce, &Carried::nothing())?;
+
+    let alone = |layers: isolate::Layers, layer: Layer| -> Result<Seen, String> {
+        arm(Arm::Only(layer))
+            .and_then(|(attack, nonce, carried)| {
+                isolate::run(scene, layers, &attack, &nonce, &carried, &agents(host))
+            })
+            .map_err(|error| format!("{error:#}"))
+    };
+    let mut seen = Arms {
+        confined: seen_confined,
+        reach,
+        twin,
+        only: Vec::new(),
+        without: None,
+    };
+    if let Promised::Layers(layers) = &attempt.promised {
+        seen.only = layers
+            .iter()
+            .map(|layer| (*layer, alone(isolate::Layers::Only(*layer), *layer)))
+            .collect();
+        if let Some(layer) = judge::only_leg(&seen.only) {
+            let without = alone(isolate::Layers::AllBut(layer), layer);
+            seen.without = Some((layer, without));
+        }
+    }
+    Ok(judge::judge(attempt, &seen, &scene.plant, expected))
+}
+
+/// Runs the probe in a session of the real service, through `custody run`.
+fn confined(
+    host: &Host,
+    scene: &Scene,
+    attack: &Attack,
+    nonce: &str,
+    carried: &Carried,
+) -> anyhow::Result<Seen> {
+    let mut command: Command = host.run(
+        policy::NAME,
+        [(policy::RECIPIENT, scene.recipient.as_str())],
+    );
+    command.arg("--").arg(host.programs().join("custody-probe"));
+    carried.into_environment(&mut command);
+    arms::run(scene, command, attack, nonce)
+}
+
+fn agents(host: &Host) -> std::path::PathBuf {
+    host.cgroup().join("custody").join("agents")
+}
+
+/// What was watched, and what was not.
+fn observation(scene: &Scene) -> anyhow::Result<Vec<String>> {
+    let (accepted, rejected) = scene.seen()?;
+    Ok(vec![
+        format!(
+            "the witness recorded {accepted} accepted and {rejected} rejected requests in a \
+             process and files of its own"
+        ),
+        "every byte that a probe printed was searched for every credential of the run".into(),
+        "the kernel's own events are in the service's log and were not compared with the rows"
+            .into(),
+    ])
+}
+
+/// The text of a row, for a person.
+pub fn line(row: &Row) -> String {
+    let mark = if row.as_expected { " " } else { "!" };
+    let mut text = format!("{mark} {:<28} {}", row.id, row.outcome);
+    if !row.as_expected {
+        let expected = row.expected.as_ref().map_or_else(
+            || "nothing is expected of it".into(),
+            |it| format!("expected {} {}", it.outcome, it.layers.join(", ")),
+        );
+        text.push_str(&format!("\n    {expected}"));
+    }
+    for Leg {
+        layer,
+        outcome,
+        saw,
+    } in &row.legs
+    {
+        text.push_str(&format!("\n    only {layer}: {outcome:?}: {saw}"));
+    }
+    for note in &row.notes {
+        text.push_str(&format!("\n    {note}"));
+    }
+    text
+}
+
+/// Whether `path` is a source tree of ours.
+pub fn is_source(path: &Path) -> bool {
+    path.join("fixtures/register.toml").is_file() && path.join("Cargo.lock").is_file()
+}
