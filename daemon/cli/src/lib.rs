@@ -1,1 +1,67 @@
-//! Being built.
+//! `custody`: what operators type.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`args`] | the command line |
+//! | [`connect`] | the connection to custody-control |
+//! | [`exit`] | what the process says to its caller |
+//! | [`inert`] | foreign text that does nothing to a terminal |
+//! | [`ledger`], [`policy`] | what needs no service |
+//! | [`list`] | ps, stop, status |
+//! | [`run`] | a command, confined |
+//!
+//! **Invariant:** it holds nothing and decides nothing; it is the caller's own process. No secret
+//! is taken from the command line.
+#![forbid(unsafe_code)]
+
+pub mod args;
+pub mod connect;
+pub mod exit;
+pub mod inert;
+pub mod ledger;
+pub mod list;
+pub mod policy;
+pub mod run;
+
+use std::io::{self, Write as _};
+
+use clap::{CommandFactory as _, Parser as _};
+
+use args::{Arguments, LedgerWhat, PolicyWhat, What};
+use exit::Exit;
+
+/// The whole command line: for man pages and completions.
+pub fn command() -> clap::Command {
+    Arguments::command()
+}
+
+/// Does what the command line says.
+pub fn main() -> Exit {
+    let Arguments { socket, what } = Arguments::parse();
+    let done = match what {
+        What::Ledger {
+            what: LedgerWhat::Verify { dir },
+        } => ledger::verify(&dir),
+        What::Policy {
+            what: PolicyWhat::Check { file, config },
+        } => policy::check(&file, config.as_deref()),
+        What::Ps { json } => list::ps(&socket, json),
+        What::Run(run) => run::run(&socket, run),
+        What::Status => list::status(&socket),
+        What::Stop { sessions } => list::stop(&socket, &sessions),
+    };
+    done.unwrap_or_else(|error| {
+        complain(&format!("{error:#}"));
+        Exit::Failed
+    })
+}
+
+/// A line on standard output. Whoever closed it does not want it.
+fn say(line: &str) {
+    drop(writeln!(io::stdout(), "{line}"));
+}
+
+/// A line on standard error, after our name. It may quote foreign text: nothing in it acts.
+fn complain(line: &str) {
+    drop(writeln!(io::stderr(), "custody: {}", inert::line(line)));
+}

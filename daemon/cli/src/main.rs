@@ -1,2 +1,5 @@
-//! Being built.
-fn main() {}
+//! custody: see the library.
+
+fn main() -> custody_cli::exit::Exit {
+    custody_cli::main()
+}

@@ -1,0 +1,168 @@
+//! The command line.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+use custody_wire::operator::SOCKET;
+use gate::id::{OwnedName, PolicyName, SessionId, ValueName};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0        done
+  1        what was checked is not good (policy check, ledger verify)
+  2        the command line is wrong
+  125      custody itself failed, or refused; the reason is on standard error
+  126      the command of `run` could not be executed
+  127      the command of `run` was not found
+  128+N    the command of `run` was killed by signal N
+  other    what the command of `run` exited with";
+
+/// `custody`.
+#[derive(Debug, Parser)]
+#[command(
+    name = "custody",
+    version,
+    about = "Run AI agents confined, without the credentials that they use",
+    after_help = EXIT_CODES,
+    max_term_width = 100
+)]
+pub struct Arguments {
+    /// The service's socket
+    #[arg(long, global = true, value_name = "PATH", env = "CUSTODY_SOCKET", default_value = SOCKET)]
+    pub socket: PathBuf,
+    /// What to do.
+    #[command(subcommand)]
+    pub what: What,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum What {
+    /// Look at the ledger: decision records and receipts
+    Ledger {
+        /// What.
+        #[command(subcommand)]
+        what: LedgerWhat,
+    },
+    /// Look at a policy
+    Policy {
+        /// What.
+        #[command(subcommand)]
+        what: PolicyWhat,
+    },
+    /// List your sessions; root sees all
+    Ps {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Run a command confined
+    Run(Run),
+    /// Say whether the service runs, and which policies you may use
+    Status,
+    /// End sessions: every process of them is killed
+    Stop {
+        /// Sessions, as `custody ps` lists them
+        #[arg(required = true, value_name = "SESSION", value_parser = SessionId::parse)]
+        sessions: Vec<SessionId>,
+    },
+}
+
+/// What about the ledger.
+#[derive(Debug, Subcommand)]
+pub enum LedgerWhat {
+    /// Verify both chains and what each receipt rests on, offline, with the public keys beside
+    /// them; name the first bad line
+    Verify {
+        /// A state folder (/var/lib/custody) or a copy of one
+        dir: PathBuf,
+    },
+}
+
+/// What about a policy.
+#[derive(Debug, Subcommand)]
+pub enum PolicyWhat {
+    /// Compile a policy file offline; show its hash, or the line that is wrong
+    Check {
+        /// The policy, NAME.toml
+        file: PathBuf,
+        /// Also check that this configuration has every credential that the policy names
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
+}
+
+/// A command to run confined.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The command gets a private terminal if standard input and output are one, pipes otherwise; never \
+your own. Its environment is made anew: LANG, LC_*, TERM, TZ, COLORTERM and what --env names are \
+taken from yours. Signals HUP, INT, QUIT, TERM, USR1, USR2 and WINCH are passed on.")]
+pub struct Run {
+    /// The policy; may be left out if you may use only one
+    #[arg(long, value_name = "NAME", value_parser = PolicyName::parse)]
+    pub policy: Option<PolicyName>,
+    /// The folder that the command works in; it must be your own
+    #[arg(long, value_name = "DIR")]
+    pub workdir: Option<PathBuf>,
+    /// A trusted value; the configuration says who may set which
+    #[arg(long = "value", value_name = "NAME=VALUE", value_parser = value)]
+    pub values: Vec<(ValueName, String)>,
+    /// An owned set: the values that the subject of this session has, separated by commas
+    #[arg(long = "owned", value_name = "NAME=V1,V2", value_parser = owned)]
+    pub owned: Vec<(OwnedName, Vec<String>)>,
+    /// What the person asked for
+    #[arg(long, value_name = "TEXT")]
+    pub task: Option<String>,
+    /// An environment variable; NAME alone takes its value from your environment. No credentials:
+    /// whatever is in it, the command can read
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    pub environment: Vec<OsString>,
+    /// Show what each layer of the confinement says of itself
+    #[arg(long)]
+    pub layers: bool,
+    /// The command and its arguments
+    #[arg(required = true, last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+fn value(text: &str) -> Result<(ValueName, String), String> {
+    let (name, value) = split(text)?;
+    let name = ValueName::parse(name).map_err(|error| error.to_string())?;
+    Ok((name, value.into()))
+}
+
+fn owned(text: &str) -> Result<(OwnedName, Vec<String>), String> {
+    let (name, values) = split(text)?;
+    let name = OwnedName::parse(name).map_err(|error| error.to_string())?;
+    let values = if values.is_empty() {
+        Vec::new()
+    } else {
+        values.split(',').map(Into::into).collect()
+    };
+    Ok((name, values))
+}
+
+fn split(text: &str) -> Result<(&str, &str), String> {
+    text.split_once('=')
+        .ok_or_else(|| "it must be NAME=VALUE".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        crate::command().debug_assert();
+    }
+
+    #[test]
+    fn values_and_owned_sets_are_named() {
+        assert_eq!(value("a=b=c").unwrap().1, "b=c");
+        assert!(value("a").is_err());
+        assert!(value("A=b").is_err());
+        assert_eq!(owned("a=x,y").unwrap().1, ["x", "y"]);
+        assert!(owned("a=").unwrap().1.is_empty());
+    }
+}

@@ -1,0 +1,160 @@
+//! `custody ps`, `stop`, `status`.
+
+use std::path::Path;
+
+use anyhow::bail;
+use custody_wire::operator::{Answer, Request, SessionView};
+use gate::id::SessionId;
+use serde_json::json;
+
+use crate::{complain, connect::Control, exit::Exit, inert, say};
+
+/// The version of what `ps --json` writes.
+const FORMAT: u32 = 1;
+
+/// `custody ps`.
+///
+/// # Errors
+/// When the service does not answer.
+pub fn ps(socket: &Path, json: bool) -> anyhow::Result<Exit> {
+    let Answer::Sessions(sessions) = Control::connect(socket)?.ask(&Request::List)? else {
+        bail!(UNEXPECTED);
+    };
+    if json {
+        say(&as_json(&sessions));
+    } else {
+        for line in table(&sessions) {
+            say(&line);
+        }
+    }
+    Ok(Exit::Done)
+}
+
+/// `custody stop`.
+///
+/// # Errors
+/// When the service does not answer.
+pub fn stop(socket: &Path, sessions: &[SessionId]) -> anyhow::Result<Exit> {
+    let mut control = Control::connect(socket)?;
+    let mut exit = Exit::Done;
+    for session in sessions {
+        // One that cannot be stopped does not keep the others.
+        if let Err(error) = control.ask(&Request::Stop { session: *session }) {
+            complain(&format!("{error:#}"));
+            exit = Exit::Failed;
+        }
+    }
+    Ok(exit)
+}
+
+/// `custody status`.
+///
+/// # Errors
+/// When the service does not answer.
+pub fn status(socket: &Path) -> anyhow::Result<Exit> {
+    let answer = Control::connect(socket)?.ask(&Request::Status)?;
+    let Answer::Status { version, policies } = answer else {
+        bail!(UNEXPECTED);
+    };
+    say(&format!("custody {} runs", inert::line(&version)));
+    if policies.is_empty() {
+        say("you may use no policy; an `[[access]]` rule of custodyd.toml says who may");
+    } else {
+        let names: Vec<&str> = policies.iter().map(|name| name.as_str()).collect();
+        say(&format!("you may use: {}", names.join(", ")));
+    }
+    Ok(Exit::Done)
+}
+
+const UNEXPECTED: &str = "the service answered something else; is it of another version?";
+
+fn as_json(sessions: &[SessionView]) -> String {
+    let sessions: Vec<_> = sessions
+        .iter()
+        .map(|it| {
+            json!({
+                "session": it.session,
+                "policy": it.policy,
+                "uid": it.uid,
+                "caller_uid": it.caller_uid,
+                "seconds": it.seconds,
+                "workspace": it.workspace,
+            })
+        })
+        .collect();
+    json!({ "format": FORMAT, "sessions": sessions }).to_string()
+}
+
+fn table(sessions: &[SessionView]) -> Vec<String> {
+    let mut rows =
+        vec![["SESSION", "POLICY", "UID", "CALLER", "TIME", "WORKSPACE"].map(String::from)];
+    rows.extend(sessions.iter().map(|it| {
+        [
+            it.session.to_string(),
+            it.policy.to_string(),
+            it.uid.to_string(),
+            it.caller_uid.to_string(),
+            time(it.seconds),
+            it.workspace.as_deref().map_or("-".into(), inert::line),
+        ]
+    }));
+    let mut widths = [0; 6];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    rows.iter()
+        .map(|row| {
+            let cells: Vec<String> = row
+                .iter()
+                .zip(widths)
+                .map(|(cell, width)| format!("{cell:width$}"))
+                .collect();
+            cells.join("  ").trim_end().to_owned()
+        })
+        .collect()
+}
+
+fn time(seconds: u64) -> String {
+    let (minutes, seconds) = (seconds / 60, seconds % 60);
+    let (hours, minutes) = (minutes / 60, minutes % 60);
+    format!("{hours:02}:{minutes:02}:{seconds:02}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gate::id::PolicyName;
+
+    fn view() -> SessionView {
+        SessionView {
+            session: SessionId(0x2a),
+            policy: PolicyName::parse("mail").unwrap(),
+            uid: 1_900_000_001,
+            caller_uid: 1000,
+            seconds: 3_725,
+            workspace: Some("/home/a/\u{1b}]0;x\u{7}".into()),
+        }
+    }
+
+    #[test]
+    fn a_table_of_sessions_is_aligned_and_inert() {
+        assert_eq!(
+            table(&[view()]),
+            [
+                "SESSION           POLICY  UID         CALLER  TIME      WORKSPACE",
+                "000000000000002a  mail    1900000001  1000    01:02:05  \
+                 /home/a/\\u{1b}]0;x\\u{7}",
+            ]
+        );
+    }
+
+    #[test]
+    fn json_names_its_format() {
+        let parsed: serde_json::Value = serde_json::from_str(&as_json(&[view()])).unwrap();
+        assert_eq!(parsed["format"], 1);
+        assert_eq!(parsed["sessions"][0]["session"], "000000000000002a");
+        assert_eq!(parsed["sessions"][0]["seconds"], 3_725);
+    }
+}

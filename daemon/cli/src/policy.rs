@@ -1,0 +1,60 @@
+//! `custody policy check`: what the service would make of a policy, without it.
+
+use std::{fs, path::Path};
+
+use anyhow::Context as _;
+use custody_config::Config;
+use gate::{id::PolicyName, policy::Policy};
+
+use crate::{complain, exit::Exit, inert, say};
+
+/// `custody policy check`.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn check(file: &Path, config: Option<&Path>) -> anyhow::Result<Exit> {
+    let shown = file.display();
+    let name = file
+        .file_name()
+        .and_then(|name| name.to_str())
+        .and_then(|name| name.strip_suffix(".toml"))
+        .with_context(|| format!("`{shown}` is not named NAME.toml; the name is the policy's"))?;
+    let name = PolicyName::parse(name).with_context(|| format!("the name of `{shown}`"))?;
+    let text = fs::read_to_string(file).with_context(|| format!("cannot read `{shown}`"))?;
+    let policy = match Policy::compile(&name, &text) {
+        Ok(policy) => policy,
+        Err(error) => {
+            complain(&format!("{shown}: {error}"));
+            return Ok(Exit::Bad);
+        }
+    };
+    if let Some(path) = config {
+        let shown = path.display();
+        let text = fs::read_to_string(path).with_context(|| format!("cannot read `{shown}`"))?;
+        let config = match Config::parse(path, &text) {
+            Ok(config) => config,
+            Err(error) => {
+                complain(&format!("{:#}", anyhow::Error::from(error)));
+                return Ok(Exit::Bad);
+            }
+        };
+        let mut exit = Exit::Done;
+        for label in policy.credentials().keys() {
+            if !config.credentials.contains_key(label) {
+                complain(&format!(
+                    "policy `{name}` uses credential `{label}`, which `{shown}` does not have; \
+                     add it to `[credentials]`"
+                ));
+                exit = Exit::Bad;
+            }
+        }
+        if exit != Exit::Done {
+            return Ok(exit);
+        }
+    }
+    let tools: Vec<&str> = policy.tools().keys().map(|tool| tool.as_str()).collect();
+    say(&format!("policy  {name}"));
+    say(&format!("hash    {}", policy.hash()));
+    say(&format!("tools   {}", inert::line(&tools.join(", "))));
+    Ok(Exit::Done)
+}

@@ -1,0 +1,140 @@
+//! `custody run`: a command, confined.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`environment`] | the command and its environment, made anew |
+//! | [`filter`] | what it writes, harmless to the caller's terminal |
+//! | `signals`, `terminal`, `pump`, `attend` | the caller's side while it runs |
+
+mod attend;
+pub mod environment;
+pub mod filter;
+mod pump;
+mod signals;
+mod terminal;
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    fmt::Display,
+    fs::File,
+    io::{self, IsTerminal as _},
+    os::{
+        fd::{AsFd as _, BorrowedFd, OwnedFd},
+        unix::fs::OpenOptionsExt as _,
+    },
+    path::Path,
+};
+
+use anyhow::{Context as _, bail};
+use custody_wire::{
+    operator::{self, Request},
+    supervise::End,
+};
+use nix::{errno::Errno, libc};
+
+use crate::{args, complain, connect::Control, exit::Exit};
+use attend::Attendance;
+use environment::Command;
+use signals::Signals;
+
+/// `custody run`.
+///
+/// # Errors
+/// When the command is not run, or the service goes away.
+pub fn run(socket: &Path, run: args::Run) -> anyhow::Result<Exit> {
+    let command = Command::new(&run.command, &run.environment, std::env::vars_os())?;
+    for name in &command.secretive {
+        complain(&format!(
+            "warning: the command can read `{name}`; a credential belongs in the vault, and the \
+             policy says where it may go"
+        ));
+    }
+    let request = operator::Run {
+        policy: run.policy,
+        workspace: run.workdir.is_some(),
+        values: once_each("--value", run.values)?,
+        owned: once_each("--owned", run.owned)?,
+        task: run.task,
+        tty: private_pty(),
+    };
+    let tty = request.tty.is_some();
+    let command = command.sealed()?;
+    let workspace = run.workdir.as_deref().map(open).transpose()?;
+    let fds: Vec<BorrowedFd<'_>> = [Some(&command), workspace.as_ref()]
+        .into_iter()
+        .flatten()
+        .map(|fd| fd.as_fd())
+        .collect();
+
+    // Before anything is begun: a signal is for the command from here on.
+    let signals = Signals::new().context("signalfd(2)")?;
+    let mut control = Control::connect(socket)?;
+    control.send(&Request::Run(request), &fds)?;
+    drop((command, workspace));
+    let end = Attendance {
+        control: &mut control,
+        signals: &signals,
+        tty,
+        layers: run.layers,
+    }
+    .attend()?;
+    let program = run.command.first().map(|it| it.to_string_lossy());
+    Ok(exit(end, &program.unwrap_or_default()))
+}
+
+/// A pty if standard input and output are one; never the caller's own.
+fn private_pty() -> Option<custody_wire::launch::WindowSize> {
+    if io::stdin().is_terminal() && io::stdout().is_terminal() {
+        terminal::size()
+    } else {
+        None
+    }
+}
+
+/// The folder as the caller sees it: his own permission, his own links.
+fn open(path: &Path) -> anyhow::Result<OwnedFd> {
+    let file = File::options()
+        .read(true)
+        .custom_flags(libc::O_PATH | libc::O_DIRECTORY)
+        .open(path)
+        .with_context(|| format!("--workdir `{}`", path.display()))?;
+    Ok(file.into())
+}
+
+fn once_each<N: Ord + Display, V>(
+    option: &str,
+    pairs: Vec<(N, V)>,
+) -> anyhow::Result<BTreeMap<N, V>> {
+    let mut map = BTreeMap::new();
+    for (name, value) in pairs {
+        match map.entry(name) {
+            Entry::Occupied(there) => bail!("{option} `{}` is given twice", there.key()),
+            Entry::Vacant(place) => drop(place.insert(value)),
+        }
+    }
+    Ok(map)
+}
+
+fn exit(end: End, program: &str) -> Exit {
+    match end {
+        End::Exited { code } => Exit::Command(code),
+        End::Killed { signal } => Exit::killed(signal),
+        End::NotExecuted { errno } => {
+            let errno = Errno::from_raw(errno);
+            if errno == Errno::ENOENT {
+                complain(&format!(
+                    "`{program}` was not found in the session; the system's folders are there, \
+                     and what `read_only` in the policy names"
+                ));
+                Exit::NotFound
+            } else {
+                complain(&format!("`{program}` cannot be executed: {}", errno.desc()));
+                Exit::NotExecutable
+            }
+        }
+        End::Stopped { why } => {
+            complain(&format!("the session was ended: {why}"));
+            Exit::Failed
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What needs no service: the help, wrong command lines, policies, ledgers.
+
+use std::process::Output;
+
+use crate::service::custody;
+
+fn said(output: &Output) -> String {
+    let both = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    String::from_utf8(both).unwrap()
+}
+
+#[test]
+fn the_help_names_the_subcommands_and_the_exit_codes() {
+    let output = custody(&["--help"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    for part in [
+        "run", "ps", "stop", "status", "policy", "ledger", "125", "128+N",
+    ] {
+        assert!(said(&output).contains(part), "{part}");
+    }
+}
+
+#[test]
+fn a_wrong_command_line_is_2_and_says_what_is_wrong() {
+    for (arguments, part) in [
+        (&["run"][..], "CMD"),
+        (&["run", "--value", "a", "--", "x"], "NAME=VALUE"),
+        (&["run", "--policy", "Bad", "--", "x"], "`Bad`"),
+        (&["stop", "12"], "16 hexadecimal digits"),
+        (&["launch"], "launch"),
+    ] {
+        let output = custody(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(said(&output).contains(part), "{}", said(&output));
+    }
+    let twice = ["run", "--value", "a=1", "--value", "a=2", "--", "x"];
+    let output = custody(&twice).output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(said(&output).contains("`a` is given twice"));
+}
+
+#[test]
+fn without_a_service_it_says_how_to_start_one() {
+    for arguments in [&["ps"][..], &["status"], &["run", "--", "x"]] {
+        let output = custody(arguments)
+            .env("CUSTODY_SOCKET", "/nowhere/control.sock")
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(125));
+        assert!(said(&output).contains("systemctl start custodyd"));
+    }
+}
+
+const POLICY: &str = include_str!("../../../../fixtures/policies/demo.toml");
+
+#[test]
+fn a_good_policy_has_a_hash_and_a_bad_one_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("demo.toml");
+    std::fs::write(&file, POLICY).unwrap();
+    let output = custody(&["policy", "check", file.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let hash = said(&output)
+        .lines()
+        .find_map(|line| line.strip_prefix("hash").map(|it| it.trim().to_owned()))
+        .unwrap();
+    assert_eq!(hash.len(), 64);
+
+    std::fs::write(&file, format!("{POLICY}\nunknown_key = 1\n")).unwrap();
+    let output = custody(&["policy", "check", file.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said(&output).contains("unknown_key"), "{}", said(&output));
+    assert!(said(&output).contains("line "), "{}", said(&output));
+}
+
+#[test]
+fn a_credential_that_the_configuration_lacks_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("demo.toml");
+    std::fs::write(&file, POLICY).unwrap();
+    let config = folder.path().join("custodyd.toml");
+    std::fs::write(&config, "format = 1\n").unwrap();
+    let check = || {
+        custody(&["policy", "check", file.to_str().unwrap(), "--config"])
+            .arg(&config)
+            .output()
+            .unwrap()
+    };
+    let output = check();
+    assert_eq!(output.status.code(), Some(1));
+    let words = said(&output);
+    let label = words
+        .split("uses credential `")
+        .nth(1)
+        .and_then(|rest| rest.split('`').next())
+        .unwrap_or_else(|| panic!("{words}"));
+    std::fs::write(
+        &config,
+        format!("format = 1\n[credentials]\n{label} = {{ file = '/x' }}\n"),
+    )
+    .unwrap();
+    let output = check();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
+
+#[test]
+fn a_ledger_that_is_not_there_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = custody(&["ledger", "verify", folder.path().to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(said(&output).contains("decisions"), "{}", said(&output));
+}
