@@ -83,6 +83,18 @@ const ACCESS: &[Access] = &[
     },
 ];
 
+/// Where the methods of an access are at home: a package that is not built from it means another
+/// method of that name.
+const METHODS_OF: &[[&str; 2]] = &[["credential.lend", "custody-vault"]];
+
+/// Whether a package that is built from `closure` can mean this access.
+pub fn can_mean(site: &str, closure: &BTreeSet<String>) -> bool {
+    METHODS_OF
+        .iter()
+        .filter(|[access, _]| site.split(' ').next() == Some(access))
+        .all(|[_, home]| closure.contains(*home))
+}
+
 /// Where a function of [`ACCESS`] is at home: what it calls there is itself.
 const HOMES: &[[&str; 2]] = &[["locked_memory", "custody-sys::memory"]];
 

@@ -68,11 +68,15 @@ fn sites(register: &Register, graph: &Graph) -> Result<BTreeSet<String>, CheckEr
         {
             continue;
         }
+        let closure = graph.closure([package.as_str()]);
+        let found = access::sites(package, folder).map_err(|source| CheckError::Source {
+            package: package.clone(),
+            source,
+        })?;
         sites.extend(
-            access::sites(package, folder).map_err(|source| CheckError::Source {
-                package: package.clone(),
-                source,
-            })?,
+            found
+                .into_iter()
+                .filter(|site| access::can_mean(site, &closure)),
         );
     }
     Ok(sites)
