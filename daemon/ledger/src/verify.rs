@@ -99,19 +99,32 @@ pub enum VerifyError {
 }
 
 /// Verifies the ledger in `dir`, a state folder or a copy of one: `decisions/`, `receipts/` and
-/// the keys in `public/`. Keys that come with what they verify show that nothing was changed by
-/// anyone who has not the private ones; for more, compare them with keys kept elsewhere.
+/// the keys `public/decisions/decisions.pub` and `public/receipts/receipts.pub` (each signer writes
+/// in a folder of its own; a copy may have both files in `public/`). Keys that come with what they
+/// verify show that nothing was changed by anyone who has not the private ones; for more, compare
+/// them with keys kept elsewhere.
 ///
 /// # Errors
 /// When it cannot be looked at. What is wrong with it stands in the report.
 pub fn verify(dir: &Path, noted: &Noted) -> Result<Report, VerifyError> {
-    let public =
-        |chain: ChainName| key::read_public(&dir.join("public").join(format!("{chain}.pub")));
     let keys = Keys {
-        decisions: vec![public(ChainName::Decisions)?],
-        receipts: vec![public(ChainName::Receipts)?],
+        decisions: vec![public_key(dir, ChainName::Decisions)?],
+        receipts: vec![public_key(dir, ChainName::Receipts)?],
     };
     verify_with(dir, &keys, noted)
+}
+
+fn public_key(dir: &Path, chain: ChainName) -> Result<VerifyingKey, KeyError> {
+    let public = dir.join("public");
+    let name = format!("{chain}.pub");
+    let own = public.join(chain.as_str());
+    // The signer's own folder, if it is there, whatever else lies beside it.
+    let path = if own.is_dir() {
+        own.join(name)
+    } else {
+        public.join(name)
+    };
+    key::read_public(&path)
 }
 
 /// As [`verify`], with keys that the caller trusts.

@@ -27,13 +27,20 @@ pub(crate) struct Ledger {
 impl Ledger {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        for folder in ["decisions", "receipts", "public", "gate", "vault"] {
-            fs::create_dir(dir.path().join(folder)).unwrap();
+        for folder in [
+            "decisions",
+            "receipts",
+            "public/decisions",
+            "public/receipts",
+            "gate",
+            "vault",
+        ] {
+            fs::create_dir_all(dir.path().join(folder)).unwrap();
         }
         let key = |owner: &str, chain: &str| {
             key::load_or_create(
                 &dir.path().join(owner).join(format!("{chain}.key")),
-                &dir.path().join("public").join(format!("{chain}.pub")),
+                &dir.path().join(format!("public/{chain}/{chain}.pub")),
             )
             .unwrap()
         };

@@ -231,7 +231,7 @@ fn a_line_of_the_other_chain_is_not_a_line_of_this_one() {
 #[test]
 fn a_missing_key_or_folder_is_an_error_not_a_good_ledger() {
     let ledger = Ledger::new();
-    fs::remove_file(ledger.path().join("public/decisions.pub")).unwrap();
+    fs::remove_file(ledger.path().join("public/decisions/decisions.pub")).unwrap();
     assert!(matches!(
         verify(ledger.path(), &Noted::default()),
         Err(VerifyError::Key(key::KeyError::Read { .. }))
@@ -242,6 +242,25 @@ fn a_missing_key_or_folder_is_an_error_not_a_good_ledger() {
         verify(ledger.path(), &Noted::default()),
         Err(VerifyError::Files(_))
     ));
+}
+
+#[test]
+fn a_copy_may_have_both_keys_in_one_folder_and_a_signers_own_folder_comes_first() {
+    let (ledger, _head) = long();
+    let public = ledger.path().join("public");
+    let keep = tempfile::tempdir().unwrap();
+    copy(&public, keep.path());
+    for chain in ["decisions", "receipts"] {
+        let key = format!("{chain}/{chain}.pub");
+        fs::copy(keep.path().join(&key), public.join(format!("{chain}.pub"))).unwrap();
+        fs::remove_dir_all(public.join(chain)).unwrap();
+    }
+    assert!(check(&ledger).is_good());
+    // A foreign key in the common folder changes nothing once the signer's own is there.
+    fs::copy(public.join("receipts.pub"), public.join("decisions.pub")).unwrap();
+    assert!(!check(&ledger).is_good());
+    copy(keep.path(), &public);
+    assert!(check(&ledger).is_good());
 }
 
 /// Decisions 1..=n, each allowed; their places.
