@@ -40,7 +40,7 @@ pub struct Bad {
     pub path: PathBuf,
     /// Which line of the file, from 1; none if it is not about one line.
     pub line: Option<u64>,
-    /// Why.
+    /// Why: printable ASCII, however the line was changed.
     pub why: String,
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn verify<B: Body>(
             chain.bad = Some(Bad {
                 path,
                 line: Some(number),
-                why,
+                why: plain(&why),
             });
             return Ok(chain);
         }
@@ -167,4 +167,25 @@ pub(crate) fn verify<B: Body>(
         why: wrong.to_string(),
     });
     Ok(chain)
+}
+
+/// The longest reason in bytes. A reason may repeat a name of the line, which anyone may have
+/// written.
+const WHY_MAX: usize = 512;
+
+/// `text` without anything that acts on a terminal, and not too long.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for character in text.chars() {
+        match character {
+            ' '..='~' => plain.push(character),
+            _ => plain.extend(character.escape_default()),
+        }
+        if plain.len() > WHY_MAX {
+            plain.truncate(WHY_MAX);
+            plain.push_str("...");
+            break;
+        }
+    }
+    plain
 }

@@ -26,7 +26,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = temporary();
         for folder in [
             "decisions",
             "receipts",
@@ -72,6 +72,12 @@ impl Ledger {
             .unwrap()
             .0
     }
+}
+
+/// A folder in memory where there is one: thousands of syncs to a busy disk take minutes, and no
+/// test here can cut the power.
+pub(crate) fn temporary() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_none| tempfile::tempdir().unwrap())
 }
 
 pub(crate) fn closed(n: u64) -> Decision {

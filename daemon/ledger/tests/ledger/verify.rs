@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{Ledger, allowed, bound, closed, copy, digest, intent, receipt};
+use crate::support::{Ledger, allowed, bound, closed, copy, digest, intent, receipt, temporary};
 use custody_ledger::{
     key,
     verify::{Keys, Noted, Report, VerifyError, verify, verify_with},
@@ -192,6 +192,25 @@ fn a_whole_line_without_a_signature_at_the_end_is_bad_not_torn() {
 }
 
 #[test]
+fn a_reason_repeats_nothing_that_acts_on_a_terminal_and_stays_short() {
+    for name in ["\u{1b}]0;title\u{7}".to_owned(), "\u{202e}".repeat(100_000)] {
+        let ledger = Ledger::new();
+        let mut members = std::collections::BTreeMap::new();
+        members.insert(name.clone(), gate::json::Value::Null);
+        let line = gate::json::canonical(&gate::json::Value::Object(members));
+        let path = ledger.path().join("decisions/000001.jsonl");
+        fs::write(path, [line, b"\n".to_vec()].concat()).unwrap();
+        let bad = check(&ledger).decisions.bad.unwrap();
+        assert!(bad.why.contains("unknown field"), "{bad}");
+        let shown = bad.to_string();
+        assert!(
+            shown.len() < 1_000 && shown.bytes().all(|b| matches!(b, b' '..=b'~')),
+            "{shown}"
+        );
+    }
+}
+
+#[test]
 fn a_foreign_key_verifies_nothing() {
     let (ledger, _head) = long();
     let other = Ledger::new();
@@ -217,7 +236,7 @@ fn a_line_of_the_other_chain_is_not_a_line_of_this_one() {
         decisions: vec![ledger.receipts_key.verifying_key()],
         receipts: vec![ledger.receipts_key.verifying_key()],
     };
-    let mixed = tempfile::tempdir().unwrap();
+    let mixed = temporary();
     copy(ledger.path(), mixed.path());
     fs::copy(
         ledger.path().join("receipts/000001.jsonl"),
@@ -248,7 +267,7 @@ fn a_missing_key_or_folder_is_an_error_not_a_good_ledger() {
 fn a_copy_may_have_both_keys_in_one_folder_and_a_signers_own_folder_comes_first() {
     let (ledger, _head) = long();
     let public = ledger.path().join("public");
-    let keep = tempfile::tempdir().unwrap();
+    let keep = temporary();
     copy(&public, keep.path());
     for chain in ["decisions", "receipts"] {
         let key = format!("{chain}/{chain}.pub");

@@ -5,7 +5,7 @@ use std::{
     io::Write as _,
 };
 
-use crate::support::{Ledger, closed, copy};
+use crate::support::{Ledger, closed, copy, temporary};
 use custody_ledger::{
     tail::{OpenError, Tail},
     verify::{Noted, verify},
@@ -142,7 +142,7 @@ fn a_cut_at_any_byte_of_the_last_lines_is_recovered_and_said() {
     let whole = fs::read(ledger.path().join(FIRST)).unwrap();
     let ends: Vec<usize> = (0..whole.len()).filter(|at| whole[*at] == b'\n').collect();
     for cut in ends[0] + 1..=whole.len() {
-        let dir = tempfile::tempdir().unwrap();
+        let dir = temporary();
         copy(ledger.path(), dir.path());
         fs::write(dir.path().join(FIRST), &whole[..cut]).unwrap();
         let complete = ends.iter().filter(|end| **end < cut).count();
