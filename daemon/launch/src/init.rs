@@ -89,8 +89,7 @@ fn waited_for() -> SigSet {
     signals
 }
 
-/// Starts the command. The standard library resets the signal mask and SIGPIPE in the child, and
-/// brings back the errno of a failed execve(2).
+/// Starts the command. The standard library brings back the errno of a failed execve(2).
 fn start() -> io::Result<Child> {
     let mut arguments = std::env::args_os().skip(1);
     let streams = arguments.next().unwrap_or_default();
@@ -100,6 +99,7 @@ fn start() -> io::Result<Child> {
         .ok_or(Errno::EINVAL)?;
     let mut command = Command::new(program);
     command.args(arguments);
+    process::with_fresh_signals(&mut command);
     if streams == OsString::from(TERMINAL.to_string_lossy().into_owned()) {
         pty::control_stdin(&mut command);
     } else {

@@ -292,10 +292,6 @@ fn seal(
     if without.keeps(Layer::ResourceLimits) {
         identity::limit(session.limits)?;
     }
-    identity::drop_root(plan.uid, plan.gid, without)?;
-    // A change of ids clears it, so it is set here. Without it a session would outlive custodyd.
-    process::parent_death_signal(Signal::SIGKILL, None)
-        .step(|| "prctl(2) PR_SET_PDEATHSIG".into())?;
     chdir(
         workspace.unwrap_or(Path::new(if without.keeps(Layer::MountNamespace) {
             HOME
@@ -304,6 +300,10 @@ fn seal(
         })),
     )
     .step(|| "chdir(2) to the workspace".into())?;
+    identity::drop_root(plan.uid, plan.gid, without)?;
+    // A change of ids clears it, so it is set here. Without it a session would outlive custodyd.
+    process::parent_death_signal(Signal::SIGKILL, None)
+        .step(|| "prctl(2) PR_SET_PDEATHSIG".into())?;
     let landlocked = if without.keeps(Layer::Landlock) {
         Some(Planned::session(workspace)?.seal()?)
     } else {

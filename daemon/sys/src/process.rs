@@ -1,8 +1,14 @@
 //! What a process says of itself to the kernel (prctl(2)).
 
-use std::io;
+// UNSAFETY: CommandExt::pre_exec is the only place between fork and exec.
+#![expect(unsafe_code, reason = "CommandExt::pre_exec, rt_sigaction(2)")]
 
-use nix::sys::{prctl, signal::Signal};
+use std::{io, os::unix::process::CommandExt as _, process::Command};
+
+use nix::sys::{
+    prctl,
+    signal::{SigSet, Signal},
+};
 
 /// Nobody of the same uid may read this process's memory, environment or descriptors, and it
 /// leaves no core file (PR_SET_DUMPABLE, ptrace(2)). An exec resets it: first thing in `main`.
@@ -45,9 +51,60 @@ pub fn parent_death_signal(signal: Signal, expected_parent: Option<i32>) -> io::
     }
 }
 
+/// Starts `command` with no signal blocked and none ignored. Both survive an exec (execve(2)), and
+/// the standard library resets SIGPIPE alone.
+pub fn with_fresh_signals(command: &mut Command) {
+    // SAFETY: `fresh_signals` runs in the child after fork(2), where only async-signal-safe
+    // functions are allowed (signal-safety(7)): it calls rt_sigaction(2) and pthread_sigmask(3),
+    // allocates nothing and takes no lock.
+    unsafe { command.pre_exec(fresh_signals) };
+}
+
+fn fresh_signals() -> io::Result<()> {
+    // `struct sigaction` of the kernel: handler SIG_DFL, no flag, no restorer, empty mask
+    // (arch/x86/include/uapi/asm/signal.h). glibc's own call refuses the two signals that it keeps
+    // for itself, and an ignored SIGCANCEL is passed on like any other.
+    const DEFAULT: [u64; 4] = [0; 4];
+    for signal in 1..=64 {
+        let action = DEFAULT.as_ptr();
+        let old = std::ptr::null::<u64>();
+        // SAFETY: rt_sigaction(2) reads 32 bytes, writes nothing, and sets no handler. It fails
+        // for SIGKILL and SIGSTOP, which nobody can ignore.
+        unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, action, old, 8_usize) };
+    }
+    SigSet::empty().thread_set_mask()?;
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn blocked_and_ignored_signals_are_not_passed_on() {
+        let mut blocked = SigSet::empty();
+        blocked.add(Signal::SIGTERM);
+        blocked.add(Signal::SIGUSR1);
+        let masks = |fresh: bool| {
+            let mut command = Command::new("/bin/grep");
+            command.args(["-E", "Sig(Blk|Ign)", "/proc/self/status"]);
+            if fresh {
+                with_fresh_signals(&mut command);
+            }
+            String::from_utf8(command.output().unwrap().stdout).unwrap()
+        };
+        std::thread::spawn(move || {
+            blocked.thread_block().unwrap();
+            // The control: they are passed on otherwise.
+            assert!(masks(false).contains("SigBlk:\t0000000000004200"));
+            assert_eq!(
+                masks(true),
+                "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n"
+            );
+        })
+        .join()
+        .unwrap();
+    }
 
     #[test]
     fn an_undumpable_process_says_so() {

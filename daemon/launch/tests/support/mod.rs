@@ -215,6 +215,17 @@ impl Start {
         self.prepare().expect("the session is sealed").run(b"")
     }
 
+    /// The refusal when the descriptor leads to `other`.
+    pub(crate) fn refused_with_workspace_of(self, other: &Path) -> String {
+        let programs = programs();
+        let (plan, mut fds) = self.plan(&programs);
+        fds[1] = File::open(other).unwrap().into();
+        match prepare(&plan, &fds, programs, Namespaces::Own) {
+            Err(why) => why,
+            Ok(_session) => panic!("it was sealed"),
+        }
+    }
+
     /// The refusal of what must not start.
     pub(crate) fn refused(self) -> String {
         match self.prepare() {
