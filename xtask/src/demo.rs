@@ -60,7 +60,10 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
             "\nDone in {:.1} s. Nothing of it is left on this host.",
             started.elapsed().as_secs_f32()
         )),
-        Err(_) => say::line("\nIt did not come out as promised; everything was cleaned up."),
+        Err(_) => say::line(format_args!(
+            "\nIt did not come out as promised. Everything was cleaned up; the logs are in `{}`.",
+            places.target.join("demo/logs").display()
+        )),
     }
     told
 }

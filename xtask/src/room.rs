@@ -34,6 +34,8 @@ const PARENT: &str = "/var/tmp";
 /// Everything that the demo puts on the host.
 pub(crate) struct Room {
     folder: PathBuf,
+    /// Where the logs are kept when the room is gone.
+    logs: PathBuf,
     cgroup: PathBuf,
     first_uid: u32,
 }
@@ -56,6 +58,7 @@ impl Room {
         let room = Self {
             folder: Path::new(PARENT).join(format!("custody-demo-{pid}")),
             cgroup: cgroup2()?.join(format!("custody-demo-{pid}")),
+            logs: places.target.join("demo/logs"),
             first_uid: FIRST_UID + pid % 10_000 * UIDS,
         };
         fs::create_dir(&room.folder)
@@ -112,6 +115,24 @@ impl Room {
 
     pub(crate) const fn uid(&self, user: User) -> u32 {
         self.first_uid + user as u32
+    }
+
+    /// Every process in the demo's cgroups.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        let mut found = Vec::new();
+        let mut folders = vec![self.cgroup.clone()];
+        while let Some(folder) = folders.pop() {
+            // A cgroup may end while we look.
+            let procs = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+            found.extend(procs.lines().filter_map(|pid| pid.parse::<u32>().ok()));
+            let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+            folders.extend(
+                entries
+                    .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
+                    .map(|entry| entry.path()),
+            );
+        }
+        found
     }
 
     /// A folder that only `user` may look into.
@@ -190,6 +211,7 @@ impl Room {
 impl Drop for Room {
     fn drop(&mut self) {
         for error in [
+            keep(&self.folder.join("logs"), &self.logs),
             end_cgroup(&self.cgroup),
             remove(&pins(&self.cgroup)),
             remove(&self.folder),
@@ -200,6 +222,12 @@ impl Drop for Room {
             say::error(format_args!("left behind: {error:#}"));
         }
     }
+}
+
+/// The logs outlive the room: they say why it did not work. No secret is in them.
+fn keep(from: &Path, to: &Path) -> Result<()> {
+    remove(to)?;
+    copy(from, to)
 }
 
 /// Ends every process below `cgroup` and removes it (cgroups(7), `cgroup.kill`).

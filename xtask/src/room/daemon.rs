@@ -88,19 +88,21 @@ impl<'a> Daemon<'a> {
 
     /// The process of custody-vault.
     pub(crate) fn vault(&self) -> Result<u32> {
-        let program = self.room.programs().join("custody-vault");
-        processes()?
-            .find(|pid| runs(*pid, &program))
-            .context("no process runs custody-vault")
+        self.room
+            .processes()
+            .into_iter()
+            .find(|pid| {
+                fs::read_to_string(format!("/proc/{pid}/comm"))
+                    .is_ok_and(|name| name.trim() == "custody-vault")
+            })
+            .context("no process of the service is custody-vault")
     }
 
     /// The processor time that the programs and their ended children have used, in whole ticks.
-    pub(crate) fn cpu(&self) -> Result<Duration> {
-        let ticks: u64 = processes()?
-            .filter(|pid| runs(*pid, &self.room.programs()))
-            .filter_map(ticks)
-            .sum();
-        Ok(Duration::from_millis(ticks * 10)) // USER_HZ is 100 on x86-64 (time(7))
+    pub(crate) fn cpu(&self) -> Duration {
+        let programs = self.room.processes().into_iter();
+        let ticks: u64 = programs.chain([self.child.id()]).filter_map(ticks).sum();
+        Duration::from_millis(ticks * 10) // USER_HZ is 100 on x86-64 (time(7))
     }
 
     /// Ends it in order; its sessions and programs end with it.
@@ -142,18 +144,6 @@ fn ticks(pid: u32) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(')')?;
     let times = fields.split_whitespace().skip(11).take(4);
     Some(times.filter_map(|field| field.parse::<u64>().ok()).sum())
-}
-
-/// Whether the process runs the program, or one below the folder.
-fn runs(pid: u32, program: &Path) -> bool {
-    fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe.starts_with(program))
-}
-
-fn processes() -> Result<impl Iterator<Item = u32>> {
-    let entries = fs::read_dir("/proc").context("cannot read /proc")?;
-    Ok(entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
 }
 
 /// The effective uid of a process (proc_pid_status(5)).
