@@ -7,7 +7,6 @@ use anyhow::Context as _;
 use custody_gatekeeper::{Config, args::Args, clock::BootClock};
 use custody_sys::{fd, process};
 use custody_wire::supervise::CHANNEL_FD;
-use nix::sys::resource::{Resource, setrlimit};
 use tokio::task::LocalSet;
 
 fn main() -> ExitCode {
@@ -21,9 +20,9 @@ fn main() -> ExitCode {
 }
 
 fn run() -> anyhow::Result<()> {
-    // Before anything else: nobody reads this process, and it leaves no core file.
+    // Before anything else: nobody reads this process, and it leaves no core file (core(5)).
+    // custody-launch has limited core files already, and its filters let nobody change that.
     process::undumpable().context("prctl(PR_SET_DUMPABLE)")?;
-    setrlimit(Resource::RLIMIT_CORE, 0, 0).context("setrlimit(RLIMIT_CORE)")?;
     let channel = fd::take(CHANNEL_FD)
         .context("descriptor 3 is not a channel; this program is started by custodyd")?;
     tracing_subscriber::fmt()

@@ -11,6 +11,7 @@
 //! | [`process`] | one program, started through custody-launch |
 //! | [`serve`] | the loop: services, sessions, fronts, workers |
 //! | [`uids`] | which uid of a range is next |
+//! | [`words`] | what our programs say on standard error, in our log |
 //! | [`workspace`] | which folder may be a workspace |
 //!
 //! **Invariant:** it holds no credential, speaks to no network and parses nothing that an agent,
@@ -26,4 +27,5 @@ pub mod places;
 pub mod process;
 pub mod serve;
 pub mod uids;
+pub mod words;
 pub mod workspace;

@@ -20,11 +20,14 @@ use custody_sys::{
 use custody_wire::{
     Message,
     frame::{self, FrameError},
-    launch::{Go, Kind, Outcome, Plan, Report},
+    launch::{Go, Kind, Outcome, Plan, Report, Role},
 };
 use nix::sys::{signal::Signal, wait::WaitStatus};
 
-use crate::checks::programs::Programs;
+use crate::{
+    checks::programs::Programs,
+    words::{Stream, Words},
+};
 
 /// How long custody-launch may take: a session's is a few milliseconds; only a hung disk takes
 /// longer.
@@ -62,28 +65,33 @@ pub struct Process {
     launching: bool,
     channel: Option<OwnedFd>,
     child: Child,
+    words: Option<Words>,
 }
 
 impl Process {
     /// Starts custody-launch in `cgroup` and hands it the plan. It builds and reports; nothing of
-    /// the plan is executed before [`Process::go`].
+    /// the plan is executed before [`Process::go`]. A program of ours gets a standard error that
+    /// is written to our log as from `name`.
     ///
     /// # Errors
     /// See [`ProcessError`]; the cgroup comes back to be removed.
     pub fn start(
         programs: &Programs,
         cgroup: Cgroup,
-        plan: &Plan,
+        name: &str,
+        plan: Plan,
         fds: &[BorrowedFd<'_>],
     ) -> Result<Self, (Cgroup, ProcessError)> {
-        match Self::try_start(programs, &cgroup, plan, fds) {
-            Ok((child, channel)) => Ok(Self {
+        let uid = plan.uid;
+        match Self::try_start(programs, &cgroup, name, plan, fds) {
+            Ok((child, channel, words)) => Ok(Self {
                 cgroup,
-                uid: plan.uid,
+                uid,
                 deadline: Some(Instant::now() + LAUNCH_MAX),
                 launching: true,
                 channel: Some(channel),
                 child,
+                words,
             }),
             Err(error) => Err((cgroup, error)),
         }
@@ -92,13 +100,27 @@ impl Process {
     fn try_start(
         programs: &Programs,
         cgroup: &Cgroup,
-        plan: &Plan,
+        name: &str,
+        mut plan: Plan,
         fds: &[BorrowedFd<'_>],
-    ) -> Result<(Child, OwnedFd), ProcessError> {
+    ) -> Result<(Child, OwnedFd, Option<Words>), ProcessError> {
         let (ours, theirs) = channel::pair_seqpacket().map_err(ProcessError::Spawn)?;
         nonblocking(&ours).map_err(ProcessError::Channel)?;
+        let namespaces = match plan.kind {
+            Kind::Session(_) => Namespaces::Own,
+            Kind::Service(_) => Namespaces::Inherited,
+        };
+        let words = match plan.kind {
+            Kind::Session(_) => None,
+            Kind::Service(_) => Some(Words::pipe(name.into()).map_err(ProcessError::Spawn)?),
+        };
+        let mut fds = fds.to_vec();
+        if let Some((_, stderr)) = &words {
+            plan.fds.push(Role::Stderr);
+            fds.push(stderr.as_fd());
+        }
         // Before it starts: the buffer keeps the plan until it is read.
-        channel::send(&ours, &frame::datagram(plan)?, fds).map_err(ProcessError::Channel)?;
+        channel::send(&ours, &frame::datagram(&plan)?, &fds).map_err(ProcessError::Channel)?;
         let path = programs.path("custody-launch");
         let program = CString::new(path.as_os_str().as_bytes())
             .map_err(|nul| ProcessError::Spawn(nul.into()))?;
@@ -107,19 +129,15 @@ impl Process {
             .write(true)
             .open("/dev/null")
             .map_err(ProcessError::Spawn)?;
-        let stderr = io::stderr();
         let child = spawn(&Spawn {
             argv: &[program],
             envp: &[],
-            fds: &[null.as_fd(), stderr.as_fd(), stderr.as_fd(), theirs.as_fd()],
+            fds: &[null.as_fd(), null.as_fd(), null.as_fd(), theirs.as_fd()],
             cgroup: cgroup.as_fd(),
-            namespaces: match plan.kind {
-                Kind::Session(_) => Namespaces::Own,
-                Kind::Service(_) => Namespaces::Inherited,
-            },
+            namespaces,
         })
         .map_err(ProcessError::Spawn)?;
-        Ok((child, ours))
+        Ok((child, ours, words.map(|(words, _theirs)| words)))
     }
 
     /// The pid in our namespace.
@@ -135,6 +153,20 @@ impl Process {
     /// Its channel, as long as there is one.
     pub fn channel(&self) -> Option<BorrowedFd<'_>> {
         self.channel.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Its standard error, as long as it is open.
+    pub fn words(&self) -> Option<BorrowedFd<'_>> {
+        self.words.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Writes what it said to our log.
+    pub fn relay(&mut self) {
+        if let Some(words) = &mut self.words
+            && words.relay() == Stream::Closed
+        {
+            self.words = None;
+        }
     }
 
     /// Closes the channel: nothing more is expected.

@@ -271,7 +271,8 @@ impl Hooks {
     /// When a map cannot be read. The role goes first: without one no new socket is made.
     pub fn withdraw(&mut self, cgroup_id: u64) -> Result<(), HookError> {
         match self.roles.remove(&cgroup_id) {
-            Err(MapError::KeyNotFound) | Ok(()) => {}
+            Ok(()) | Err(MapError::KeyNotFound) => {}
+            Err(MapError::SyscallError(error)) if is_missing(&error.io_error) => {}
             Err(source) => return Err(bad(map::ROLES)(source)),
         }
         let of_cgroup: Vec<_> = self
@@ -318,6 +319,10 @@ impl AsFd for Hooks {
 
 fn bad(name: &'static str) -> impl Fn(MapError) -> HookError {
     move |source| HookError::Map { name, source }
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
 }
 
 fn key(cgroup_id: u64, to: SocketAddr, protocol: u32) -> [u8; size_of::<Egress>()] {

@@ -98,7 +98,8 @@ impl Custodyd {
                 self.session_said(number, id);
             }
         }
-        if let Some((_, process)) = self.processes.remove(&number) {
+        if let Some((_, mut process)) = self.processes.remove(&number) {
+            process.relay();
             self.bury(part, process.cgroup, process.uid);
         }
         let (signal, code, how) = match status {

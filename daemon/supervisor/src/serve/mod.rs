@@ -252,6 +252,7 @@ enum Ready {
     Ended(u64),
     Orders(Service),
     Signals,
+    Words(u64),
 }
 
 impl Custodyd {
@@ -269,6 +270,11 @@ impl Custodyd {
                     Ready::Ended(number) => self.process_ended(number),
                     Ready::Orders(service) => self.take_orders(service),
                     Ready::Signals => self.read_signals(signals),
+                    Ready::Words(number) => {
+                        if let Some((_, process)) = self.processes.get_mut(&number) {
+                            process.relay();
+                        }
+                    }
                 }
             }
         }
@@ -288,6 +294,10 @@ impl Custodyd {
             if let Some(channel) = process.channel() {
                 what.push(Ready::Channel(*number));
                 fds.push(readable(channel));
+            }
+            if let Some(words) = process.words() {
+                what.push(Ready::Words(*number));
+                fds.push(readable(words));
             }
             what.push(Ready::Ended(*number));
             fds.push(readable(process.pidfd()));

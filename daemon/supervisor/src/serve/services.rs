@@ -238,19 +238,17 @@ impl Custodyd {
                 .map_err(|error| said(&error))?;
         }
         let plan = self.service_plan(service, theirs.len());
+        let uid = plan.uid;
         let part = Part::Service(service);
-        let started = Process::start(
-            &self.checked.programs,
-            cgroup,
-            &plan,
-            &super::borrow(&theirs),
-        );
+        let name = format!("custody-{}", service.name());
+        let fds = super::borrow(&theirs);
+        let started = Process::start(&self.checked.programs, cgroup, &name, plan, &fds);
         match started {
             Ok(process) => {
                 self.register(part, process);
             }
             Err((cgroup, error)) => {
-                self.bury(part, cgroup, plan.uid);
+                self.bury(part, cgroup, uid);
                 return Err(said(&error));
             }
         }

@@ -172,7 +172,8 @@ impl Custodyd {
             fds: roles,
         };
         let part = Part::Session(start.session);
-        let started = Process::start(&self.checked.programs, cgroup, &plan, &super::borrow(&fds));
+        let fds = super::borrow(&fds);
+        let started = Process::start(&self.checked.programs, cgroup, "session", plan, &fds);
         match started {
             Ok(process) => self.register(part, process),
             Err((cgroup, error)) => {
@@ -391,7 +392,8 @@ impl Custodyd {
         let plan = self.front_plan(uid);
         let fds = [to_gate.as_fd(), listener.as_fd()];
         let part = Part::Front(id);
-        match Process::start(&self.checked.programs, cgroup, &plan, &fds) {
+        let name = format!("front of session {id}");
+        match Process::start(&self.checked.programs, cgroup, &name, plan, &fds) {
             Ok(process) => {
                 self.register(part, process);
             }

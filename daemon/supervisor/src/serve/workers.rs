@@ -103,7 +103,14 @@ impl Custodyd {
             }
         };
         let plan = self.worker_plan(uid);
-        match Process::start(&self.checked.programs, cgroup, &plan, &[theirs.as_fd()]) {
+        let name = format!("worker {label} of session {session}");
+        match Process::start(
+            &self.checked.programs,
+            cgroup,
+            &name,
+            plan,
+            &[theirs.as_fd()],
+        ) {
             Ok(process) => {
                 let process = self.register(part, process);
                 let worker = Worker {
