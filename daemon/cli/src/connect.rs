@@ -85,9 +85,10 @@ impl Control {
         let bytes = frame::frame(request).context("the request does not fit")?;
         // The descriptors go beside the first bytes, few enough that the socket takes all or none.
         let (head, rest) = bytes.split_at_checked(HEAD).unwrap_or((&bytes, &[]));
-        channel::send(&self.stream, head, fds).context(GONE)?;
-        // A service that turned us away closed its end and said why before.
-        match self.stream.write_all(rest) {
+        let sent =
+            channel::send(&self.stream, head, fds).and_then(|()| self.stream.write_all(rest));
+        match sent {
+            // A service that turns us away says why and closes its end: that is still to be heard.
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context(GONE),
             Ok(()) | Err(_) => Ok(()),
         }

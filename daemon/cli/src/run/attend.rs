@@ -66,6 +66,11 @@ impl Attendance<'_> {
                 pump.empty(ready.sink);
                 moved |= !ready.source.is_empty() || !ready.sink.is_empty() || !pump.is_empty();
             }
+            // The caller's terminal is gone: so is the command's, as if it were the same.
+            if shared.master.is_some() && shared.outputs.iter().all(Pump::is_closed) {
+                shared.stdin = None;
+                shared.master = None;
+            }
             match ended {
                 Some(end) if !moved => return Ok(end),
                 Some(_) => {}

@@ -83,6 +83,11 @@ impl Pump {
         self.held.is_empty() || self.to.is_none()
     }
 
+    /// Whether nothing will ever come through again.
+    pub(super) const fn is_closed(&self) -> bool {
+        self.from.is_none() && self.to.is_none()
+    }
+
     /// The source has something, or its end.
     pub(super) fn fill(&mut self, ready: PollFlags) {
         let Some(from) = self.from.as_ref().filter(|_| !ready.is_empty()) else {

@@ -128,6 +128,27 @@ fn a_refusal_is_said_and_is_125() {
 }
 
 #[test]
+fn a_service_that_turns_away_at_once_is_still_heard() {
+    let service = Service::new();
+    let child = service
+        .custody(&["status"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut connection = service.accept();
+    let why = "too many connections".into();
+    connection.say(&Answer::Refused { why }, &[]);
+    drop(connection);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(125));
+    assert!(
+        stderr(&output).contains("too many connections"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
 fn signals_are_passed_on_and_the_command_decides() {
     let service = Service::new();
     let child = service

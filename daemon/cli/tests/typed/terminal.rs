@@ -4,14 +4,14 @@ use std::{
     fs::File,
     io::{Read as _, Write as _},
     os::fd::{AsFd as _, OwnedFd},
+    path::Path,
     process::{Child, Stdio},
     time::{Duration, Instant},
 };
 
-use custody_sys::pty::resize;
+use custody_sys::pty::{self, Pty, resize};
 use custody_wire::supervise::End;
 use nix::{
-    pty::{OpenptyResult, openpty},
     sys::{
         signal::{Signal, kill},
         termios::{LocalFlags, tcgetattr},
@@ -34,7 +34,8 @@ struct Typed {
 
 fn start() -> Typed {
     let service = Service::new();
-    let OpenptyResult { master, slave } = openpty(None, None).unwrap();
+    // Close-on-exec, unlike openpty(3): a copy in another test's child would keep it alive.
+    let Pty { master, slave } = pty::open(Path::new("/dev")).unwrap();
     resize(&master, 30, 90).unwrap();
     let stdio = || Stdio::from(slave.try_clone().unwrap());
     let child = service
@@ -48,7 +49,7 @@ fn start() -> Typed {
     let (run, ..) = connection.hear_run();
     let size = run.tty.expect("a private pty");
     assert_eq!((size.rows, size.columns), (30, 90));
-    let theirs = openpty(None, None).unwrap();
+    let theirs = pty::open(Path::new("/dev")).unwrap();
     connection.started(&[theirs.master.as_fd()]);
     Typed {
         child,
@@ -170,6 +171,21 @@ fn a_signal_is_the_commands_and_the_terminal_is_put_back_after_it() {
     typed.connection.ended(End::Killed { signal: 15 });
     assert_eq!(typed.child.wait().unwrap().code(), Some(143));
     assert!(!is_raw(&typed.terminal));
+}
+
+#[test]
+fn a_callers_terminal_that_is_gone_hangs_up_the_commands() {
+    let mut typed = start();
+    eventually("raw mode", || is_raw(&typed.terminal));
+    drop((typed.screen, typed.terminal));
+    // Its master is closed by all: end of file for whoever reads.
+    typed.command.write_all(b"is anybody there?").unwrap();
+    eventually("the command's terminal is hung up", || {
+        typed.command.write(b"x").is_err()
+    });
+    drop(typed.command);
+    typed.connection.ended(End::Killed { signal: 1 });
+    assert_eq!(typed.child.wait().unwrap().code(), Some(129));
 }
 
 #[test]
