@@ -10,6 +10,7 @@ mod build;
 mod build_ebpf;
 mod bypass;
 mod demo;
+mod man;
 mod places;
 mod room;
 mod say;
@@ -42,6 +43,8 @@ enum Command {
     Bypass(bypass::Args),
     /// One confined agent, one credential that it never holds, one real effect, one refused
     Demo(demo::Args),
+    /// Write the man pages of `custody` into `<target>/man`
+    Man,
     /// Install what building, testing and the demo need, and say why
     Setup(setup::Args),
     /// Run all checks and tests
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::BuildEbpf => build_ebpf::run(&places).map(drop),
         Command::Bypass(args) => bypass::run(&places, &args),
         Command::Demo(args) => demo::run(&places, &args),
+        Command::Man => man::run(&places),
         Command::Setup(args) => setup::run(&places, &args),
         Command::Test(args) => test::run(&places, &args),
         Command::Tidy => tidy::run(&places),
