@@ -244,6 +244,38 @@ fn a_line_of_another_key_or_the_other_chain_is_refused() {
 }
 
 #[test]
+fn a_receipt_signed_as_a_decision_is_refused() {
+    use ed25519_dalek::Signer as _;
+
+    let receipt = Effect::Started {
+        at: 1,
+        epoch: gate::nonce::Nonce([1; 16]),
+        version: "0.1.0".into(),
+    };
+    let (line, _) = append(&Place::START, &key(), &receipt).unwrap();
+    let line = line.strip_suffix(b"\n").unwrap();
+    let Value::Object(mut members) = parse(line, &Limits::LINE).unwrap() else {
+        panic!("no object");
+    };
+    members.remove("signature");
+    let unsigned = canonical(&Value::Object(members.clone()));
+    for (domain, good) in [
+        (&b"custody receipts line v1\0"[..], true),
+        (b"custody decisions line v1\0", false),
+        (b"", false),
+    ] {
+        let signature = key().sign(&[domain, &unsigned].concat());
+        let signature = Value::Text(hex::encode(signature.to_bytes()));
+        members.insert("signature".into(), signature);
+        let mut line = canonical(&Value::Object(members.clone()));
+        line.push(b'\n');
+        let keys = [key().verifying_key()];
+        let whole = verify::<Effect>(&keys, Place::START, &line, |_, _| {});
+        assert_eq!(whole.is_ok(), good, "{domain:?}");
+    }
+}
+
+#[test]
 fn a_line_of_a_newer_format_is_called_that() {
     let line = String::from_utf8(text(&records()[..1])).unwrap();
     let Value::Object(mut members) = parse(line.trim_end().as_bytes(), &Limits::LINE).unwrap()
@@ -406,6 +438,9 @@ fn a_verifier_stays_at_the_last_good_line() {
     assert!(verifier.line::<Decision>(&line(&good[2])).is_err());
     assert_eq!(verifier.head().position, 1);
     assert!(verifier.line::<Decision>(&line(&good[1])).is_ok());
-    assert!(verifier.line::<Effect>(&line(&good[2])).is_err());
+    assert!(matches!(
+        verifier.line::<Effect>(&line(&good[2])),
+        Err(LineError::Chain { .. })
+    ));
     assert_eq!(verifier.head().position, 2);
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use gate::{
-    address::Addresses,
+    address::{AddressError, Addresses},
     floor::{Floor, FloorError, PathPattern, check},
     origin::Origin,
     request::{HttpRequest, Method},
@@ -214,4 +214,55 @@ fn a_list_survives_its_text() {
     }
     let bare: Vec<String> = addresses(&["127.0.0.1"]).into();
     assert_eq!(bare, ["127.0.0.1/32"]);
+}
+
+#[test]
+fn no_network_brings_in_what_is_never_connected_to() {
+    let admits = |set: &[&str], it: &str| addresses(set).admits(it.parse::<IpAddr>().unwrap());
+    assert!(!admits(&["255.0.0.0/8"], "255.255.255.255"));
+    assert!(admits(&["255.0.0.0/8"], "255.1.2.3"));
+    assert!(!admits(&["::fffe:0:0/95"], "::ffff:127.0.0.1"));
+    assert!(admits(&["::fffe:0:0/95"], "::fffe:127.0.0.1"));
+}
+
+#[test]
+fn a_network_that_means_something_else_is_refused() {
+    let refused = |text: &str| Addresses::try_from(vec![text.to_owned()]).unwrap_err();
+    for text in ["10.1.2.3/24", "127.0.0.1/8", "fe80::1/10"] {
+        let error = refused(text);
+        assert!(matches!(error, AddressError::HostBits { .. }), "{error}");
+    }
+    for text in ["8.0.0.0/7", "128.0.0.0/1", "2000::/3"] {
+        let error = refused(text);
+        assert!(matches!(error, AddressError::Wide { .. }), "{error}");
+    }
+    for text in [
+        "0.0.0.0/0",
+        "0.0.0.0/8",
+        "224.0.0.0/8",
+        "255.255.255.255",
+        "::/0",
+        "::",
+        "ff02::1",
+        "::ffff:10.0.0.1",
+        "::7f00:1/128",
+    ] {
+        let error = refused(text);
+        assert!(matches!(error, AddressError::Never { .. }), "{error}");
+    }
+    for text in [
+        "",
+        "private",
+        "10.1",
+        "10.0.0.0/33",
+        "10.0.0.0/+8",
+        "10.0.0.0/",
+        "::1/129",
+        "[::1]",
+        "010.0.0.1",
+    ] {
+        let error = refused(text);
+        assert!(matches!(error, AddressError::Syntax { .. }), "{error}");
+    }
+    assert_eq!(Addresses::try_from(vec![]), Err(AddressError::Empty));
 }

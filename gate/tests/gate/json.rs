@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gate::json::{JsonError, Limits, Value, canonical, parse, reparse};
+use gate::json::{JsonError, Limits, Value, canonical, from_canonical, parse, reparse};
 use proptest::prelude::*;
 
 const WIDE: Limits = Limits::LINE;
@@ -330,4 +330,14 @@ fn a_value_inside_a_record_is_held_to_the_same_rules() {
     ] {
         assert!(read(text).is_err(), "{text}");
     }
+}
+
+#[test]
+fn what_is_read_as_a_type_is_held_to_the_one_form_too() {
+    let read = |text: &str| from_canonical::<BTreeMap<String, u8>>(text.as_bytes(), &WIDE);
+    assert_eq!(read(r#"{"a":1}"#), Ok(BTreeMap::from([("a".into(), 1)])));
+    for text in [r#"{"a": 1}"#, r#"{"b":1,"a":1}"#, r#"{"\u0061":1}"#] {
+        assert_eq!(read(text), Err(JsonError::NotCanonical), "{text}");
+    }
+    assert!(matches!(read(r#"{"a":256}"#), Err(JsonError::Shape { .. })));
 }
