@@ -23,8 +23,9 @@ use serde::Deserialize;
 use crate::{
     credential::NoCredential,
     gate_link::Link,
+    session::{InFlight, Session},
     spent::SpendError,
-    vault::{InFlight, Session, Vault},
+    vault::Vault,
 };
 
 /// What may be performed, once.

@@ -22,6 +22,7 @@ mod perform;
 mod policies;
 mod receipts;
 mod resolver;
+mod session;
 mod spent;
 mod vault;
 mod worker;

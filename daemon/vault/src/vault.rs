@@ -30,9 +30,10 @@ use crate::{
     custodyd::{Custodyd, Notice, NoticeError, stream},
     doubts::Doubts,
     gate_link::{self, Link},
-    policies::{self, Loaded, Policies, PoliciesError},
+    policies::{self, Policies, PoliciesError},
     receipts::Receipts,
     resolver::Resolver,
+    session::Session,
     spent::{SPENT_MAX, Spent},
     workers::{self, Workers},
 };
@@ -119,55 +120,6 @@ pub(crate) struct Vault {
     on_their_way: Cell<usize>,
     policies: Policies,
     sessions: RefCell<HashMap<SessionId, Rc<Session>>>,
-}
-
-/// A session that custodyd has opened.
-#[derive(Debug)]
-pub(crate) struct Session {
-    pub(crate) loaded: Rc<Loaded>,
-    on_their_way: Cell<u32>,
-    ended: Cell<bool>,
-    end: Notify,
-}
-
-impl Session {
-    /// Whether the session is over.
-    pub(crate) fn is_over(&self) -> bool {
-        self.ended.get()
-    }
-
-    /// Ready when the session is over.
-    pub(crate) async fn over(&self) {
-        loop {
-            let notified = self.end.notified();
-            if self.ended.get() {
-                return;
-            }
-            notified.await;
-        }
-    }
-}
-
-/// One of a session's calls on their way.
-#[derive(Debug)]
-pub(crate) struct InFlight(Rc<Session>);
-
-impl InFlight {
-    /// One more call, unless the session has its share already.
-    pub(crate) fn enter(session: &Rc<Session>) -> Option<Self> {
-        let count = session.on_their_way.get();
-        (count < crate::SESSION_CALLS_MAX).then(|| {
-            session.on_their_way.set(count.saturating_add(1));
-            Self(Rc::clone(session))
-        })
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        let count = self.0.on_their_way.get();
-        self.0.on_their_way.set(count.saturating_sub(1));
-    }
 }
 
 /// One of all calls on their way.
@@ -382,12 +334,7 @@ impl Vault {
             tracing::error!(%session, %policy, "session opened under an unknown policy");
             return;
         };
-        let opened = Rc::new(Session {
-            loaded: Rc::clone(loaded),
-            on_their_way: Cell::new(0),
-            ended: Cell::new(false),
-            end: Notify::new(),
-        });
+        let opened = Rc::new(Session::new(loaded));
         drop(self.sessions.borrow_mut().insert(session, opened));
         tracing::info!(%session, %policy, "session opened");
     }
@@ -395,8 +342,7 @@ impl Vault {
     fn end(&self, session: SessionId) {
         let ended = self.sessions.borrow_mut().remove(&session);
         if let Some(ended) = ended {
-            ended.ended.set(true);
-            ended.end.notify_waiters();
+            ended.end();
             tracing::info!(%session, "session ended");
         }
         self.workers.forget(session);

@@ -25,7 +25,7 @@ use crate::{
     custodyd::Custodyd,
     egress::{self, EgressError},
     resolver::Resolver,
-    vault::Session,
+    session::Session,
     worker::{Start, Worker},
 };
 

@@ -98,15 +98,6 @@ fn the_worker_performs_and_shows_its_credential_nowhere() {
         let text = String::from_utf8_lossy(&bytes);
         assert!(!text.contains("fake"), "{file}: {text}");
     }
-    let limits = String::from_utf8(proc("limits")).unwrap();
-    let core = limits
-        .lines()
-        .find(|line| line.starts_with("Max core file size"))
-        .unwrap();
-    assert_eq!(
-        core.split_whitespace().skip(4).collect::<Vec<_>>(),
-        ["0", "0", "bytes"]
-    );
     // Neither the memory file that it came in nor one of secret memory is open.
     for entry in fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap() {
         let leads = fs::read_link(entry.unwrap().path()).unwrap();
@@ -162,4 +153,54 @@ fn a_wrong_start_says_what_is_wrong() {
         said.contains("started by custodyd") && said.lines().count() == 1,
         "{said}"
     );
+}
+
+#[test]
+fn the_program_is_closed_to_others_of_its_own_uid() {
+    use std::os::unix::{
+        fs::{MetadataExt as _, PermissionsExt as _},
+        process::CommandExt as _,
+    };
+
+    if fs::metadata("/proc/self/environ").unwrap().uid() != 0 {
+        println!("not attempted: needs root, to start it as somebody else");
+        return;
+    }
+    let open = fs::Permissions::from_mode(0o755);
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), open.clone()).unwrap();
+    let program = dir.path().join("custody-effect");
+    fs::copy(env!("CARGO_BIN_EXE_custody-effect"), &program).unwrap();
+    fs::set_permissions(&program, open).unwrap();
+    // Whose the files in /proc/PID are: root's if the process is not dumpable (proc(5)).
+    let owner = |child: &Child| {
+        let environ = format!("/proc/{}/environ", child.id());
+        fs::metadata(environ).unwrap().uid()
+    };
+    let (ours, theirs) = channel::pair_stream().unwrap();
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", "exec \"$0\" --resolve 3<&0 0</dev/null"])
+        .arg(&program)
+        .uid(65534)
+        .gid(65534)
+        .stdin(Stdio::from(theirs))
+        .spawn()
+        .unwrap();
+    let mut ours = UnixStream::from(ours);
+    let host = "localhost".to_owned();
+    frame::write(&mut ours, &Resolve { number: 1, host }).unwrap();
+    let _resolved: Resolved = frame::read(&mut ours).unwrap();
+    assert_eq!(owner(&child), 0);
+    drop(ours);
+    assert!(child.wait().unwrap().success());
+    // The twin: another program of that uid is open.
+    let mut other = Command::new("/bin/sleep")
+        .arg("60")
+        .uid(65534)
+        .gid(65534)
+        .spawn()
+        .unwrap();
+    assert_eq!(owner(&other), 65534);
+    other.kill().unwrap();
+    let _status = other.wait().unwrap();
 }

@@ -10,20 +10,17 @@
 //! are. Keeping back only what looks like the beginning of the credential tells a guesser how much
 //! of a guess was right, one byte an echo.
 
+mod character;
+mod form;
+
 use std::sync::Arc;
 
 use zeroize::Zeroize as _;
 
-use crate::credential::Credential;
+use crate::{credential::Credential, scrub::form::Forms};
 
 /// What stands where the credential stood.
 pub const MARK: &[u8] = b"[credential]";
-
-/// The longest that one character becomes: `\u0041`, `&#x41;`, `&quot;`.
-const ESCAPED_MAX: usize = 6;
-
-/// The most characters that one byte becomes: two hexadecimal digits.
-const DIGITS_MAX: usize = 2;
 
 /// Scrubs `bytes`, whole. The count says how often the credential stood in them.
 pub fn whole(credential: &Arc<Credential>, bytes: &[u8]) -> (Vec<u8>, u32) {
@@ -65,9 +62,7 @@ impl Scrubber {
             let longest = secrets.iter().map(|secret| secret.len()).max();
             longest.unwrap_or(0)
         });
-        let longest = longest
-            .saturating_mul(DIGITS_MAX)
-            .saturating_mul(ESCAPED_MAX);
+        let longest = form::longest(longest);
         Self {
             credential,
             held: Vec::new(),
@@ -119,253 +114,6 @@ impl Scrubber {
         self.count = self.count.saturating_add(found);
         self.held.drain(..at.min(self.held.len()));
     }
-}
-
-/// Every form of every secret. It borrows the secrets: no copy of them is made.
-struct Forms<'s> {
-    /// Each with its first characters, which most positions do not have.
-    forms: Vec<(Form<'s>, Chars)>,
-    /// The bytes with which any form can begin: most positions are passed by this alone.
-    begins: [bool; 256],
-}
-
-impl<'s> Forms<'s> {
-    fn of(secrets: &[&'s [u8]]) -> Self {
-        let forms: Vec<(Form<'s>, Chars)> = secrets
-            .iter()
-            .flat_map(|&secret| {
-                [
-                    Form::Plain(secret),
-                    Form::Hex(secret),
-                    Form::Base64 { secret, before: 0 },
-                    Form::Base64 { secret, before: 1 },
-                    Form::Base64 { secret, before: 2 },
-                ]
-            })
-            .filter_map(|form| Some((form, form.nth(0)?)))
-            .collect();
-        let mut begins = [false; 256];
-        for escape in [b'%', b'\\', b'&', 0] {
-            mark(&mut begins, escape);
-        }
-        for (_, first) in &forms {
-            for byte in (0..=u8::MAX).filter(|&byte| first.has(byte)) {
-                mark(&mut begins, byte);
-            }
-        }
-        Self { forms, begins }
-    }
-
-    /// Where the longest form that begins at `at` ends.
-    fn longest_at(&self, bytes: &[u8], at: usize) -> Option<usize> {
-        let first = *bytes.get(at)?;
-        if !self.begins.get(usize::from(first)).copied().unwrap_or(true) {
-            return None;
-        }
-        self.forms
-            .iter()
-            .filter_map(|(form, first)| form.end_at(bytes, at, *first))
-            .max()
-    }
-}
-
-fn mark(table: &mut [bool; 256], byte: u8) {
-    if let Some(slot) = table.get_mut(usize::from(byte)) {
-        *slot = true;
-    }
-}
-
-/// One form of one secret.
-#[derive(Clone, Copy)]
-enum Form<'s> {
-    /// As it is.
-    Plain(&'s [u8]),
-    /// Two hexadecimal digits a byte.
-    Hex(&'s [u8]),
-    /// Base64 of a text in which the secret stands, `before` bytes (modulo 3) behind its beginning.
-    Base64 { secret: &'s [u8], before: usize },
-}
-
-impl Form<'_> {
-    /// Where the form ends if it begins at `at`; `first` are its first characters.
-    fn end_at(self, bytes: &[u8], at: usize, first: Chars) -> Option<usize> {
-        // More than one reading is possible where the secret has `%`, `\` or `&` in it: all are
-        // followed. A set of positions, not recursion.
-        let mut places: Vec<usize> = read_char(bytes, at, first).collect();
-        if places.is_empty() {
-            return None;
-        }
-        let mut next = Vec::new();
-        let mut nth = 1;
-        while let Some(wanted) = self.nth(nth) {
-            next.clear();
-            for &place in &places {
-                for past in read_char(bytes, place, wanted) {
-                    if !next.contains(&past) {
-                        next.push(past);
-                    }
-                }
-            }
-            if next.is_empty() {
-                return None;
-            }
-            std::mem::swap(&mut places, &mut next);
-            nth = nth.saturating_add(1);
-        }
-        places.into_iter().max()
-    }
-
-    /// Which characters the form has at `nth`; `None` past its end.
-    fn nth(self, nth: usize) -> Option<Chars> {
-        match self {
-            Self::Plain(secret) => secret.get(nth).copied().map(Chars::either_case),
-            Self::Hex(secret) => {
-                let byte = *secret.get(nth / 2)?;
-                let high = nth.is_multiple_of(2);
-                let nibble = if high { byte >> 4 } else { byte & 15 };
-                Some(Chars::either_case(hex_digit(nibble)))
-            }
-            Self::Base64 { secret, before } => {
-                let (before, bits) = (before.checked_mul(8)?, secret.len().checked_mul(8)?);
-                // The first character that holds a bit of the secret.
-                let first = before / 6;
-                let from = first.checked_add(nth)?.checked_mul(6)?;
-                if from >= before.checked_add(bits)? {
-                    return None;
-                }
-                let known = |bit: usize| {
-                    let bit = from.checked_add(bit)?.checked_sub(before)?;
-                    let byte = *secret.get(bit / 8)?;
-                    Some(byte >> (7_usize.saturating_sub(bit % 8)) & 1)
-                };
-                Some(Chars::base64(known))
-            }
-        }
-    }
-}
-
-const fn hex_digit(nibble: u8) -> u8 {
-    match nibble {
-        0..=9 => b'0'.wrapping_add(nibble),
-        _ => b'a'.wrapping_add(nibble).wrapping_sub(10),
-    }
-}
-
-/// A set of ASCII characters, one bit each.
-#[derive(Clone, Copy)]
-struct Chars(u128);
-
-impl Chars {
-    const fn only(byte: u8) -> Self {
-        if byte < 128 { Self(1 << byte) } else { Self(0) }
-    }
-
-    const fn or(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    const fn either_case(byte: u8) -> Self {
-        Self::only(byte.to_ascii_lowercase()).or(Self::only(byte.to_ascii_uppercase()))
-    }
-
-    const fn has(self, byte: u8) -> bool {
-        byte < 128 && self.0 >> byte & 1 == 1
-    }
-
-    /// The characters whose six bits agree with those that are known (bit 0 is the highest). At
-    /// the edges of the secret some are its neighbours'.
-    fn base64(known: impl Fn(usize) -> Option<u8>) -> Self {
-        let whole = (0..6).try_fold(0_u8, |value, bit| Some(value << 1 | known(bit)?));
-        if let Some(value) = whole {
-            return Self::base64_digit(value);
-        }
-        (0..64_u8)
-            .filter(|value| {
-                (0..6).all(|bit| known(bit).is_none_or(|is| value >> (5_usize - bit) & 1 == is))
-            })
-            .fold(Self(0), |chars, value| chars.or(Self::base64_digit(value)))
-    }
-
-    /// RFC 4648 sections 4 and 5.
-    const fn base64_digit(value: u8) -> Self {
-        match value {
-            0..=25 => Self::either_case(b'A'.wrapping_add(value)),
-            26..=51 => Self::either_case(b'a'.wrapping_add(value).wrapping_sub(26)),
-            52..=61 => Self::only(b'0'.wrapping_add(value).wrapping_sub(52)),
-            62 => Self::only(b'+').or(Self::only(b'-')),
-            _ => Self::only(b'/').or(Self::only(b'_')),
-        }
-    }
-}
-
-/// Where a character of `wanted` that begins at `at` ends, in each way in which it may stand there.
-fn read_char(bytes: &[u8], at: usize, wanted: Chars) -> impl Iterator<Item = usize> {
-    let rest = bytes.get(at..).unwrap_or_default();
-    let is = move |byte: u8| wanted.has(byte);
-    let code = move |code: Option<u32>| {
-        code.and_then(|code| u8::try_from(code).ok())
-            .is_some_and(is)
-    };
-    let mut lens = [0_usize; 3];
-    match rest {
-        [b'%', high, low, ..] if code(number(&[*high, *low], 16)) => lens[0] = 3,
-        [b'\\', b'u' | b'U', a, b, c, d, ..] if code(number(&[*a, *b, *c, *d], 16)) => lens[0] = 6,
-        [b'\\', b'x' | b'X', a, b, ..] if code(number(&[*a, *b], 16)) => lens[0] = 4,
-        [b'\\', escaped, ..] if is(*escaped) => lens[0] = 2,
-        [b'&', ..] => lens[0] = reference(rest, is),
-        [0, byte, ..] if is(*byte) => lens[0] = 2,
-        _ => {}
-    }
-    match rest {
-        [byte, 0, ..] if is(*byte) => {
-            lens[1] = 1;
-            lens[2] = 2;
-        }
-        [byte, ..] if is(*byte) => lens[1] = 1,
-        _ => {}
-    }
-    lens.into_iter()
-        .filter(|&len| len > 0)
-        .map(move |len| at.saturating_add(len))
-}
-
-/// The length of the HTML character reference at the beginning of `rest`, or 0.
-fn reference(rest: &[u8], is: impl Fn(u8) -> bool) -> usize {
-    const NAMED: [(&[u8], u8); 5] = [
-        (b"&amp;", b'&'),
-        (b"&apos;", b'\''),
-        (b"&gt;", b'>'),
-        (b"&lt;", b'<'),
-        (b"&quot;", b'"'),
-    ];
-    for (name, byte) in NAMED {
-        if is(byte) && rest.starts_with(name) {
-            return name.len();
-        }
-    }
-    let head = rest.get(..rest.len().min(ESCAPED_MAX)).unwrap_or_default();
-    let Some(end) = head.iter().position(|&byte| byte == b';') else {
-        return 0;
-    };
-    let code = match head.get(..end) {
-        Some([b'&', b'#', b'x' | b'X', digits @ ..]) => number(digits, 16),
-        Some([b'&', b'#', digits @ ..]) => number(digits, 10),
-        _ => None,
-    };
-    match code.and_then(|code| u8::try_from(code).ok()) {
-        Some(byte) if is(byte) => end.saturating_add(1),
-        _ => 0,
-    }
-}
-
-fn number(digits: &[u8], radix: u32) -> Option<u32> {
-    if digits.is_empty() {
-        return None;
-    }
-    digits.iter().try_fold(0_u32, |number, &digit| {
-        let digit = char::from(digit).to_digit(radix)?;
-        number.checked_mul(radix)?.checked_add(digit)
-    })
 }
 
 #[cfg(test)]
