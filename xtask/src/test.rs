@@ -12,7 +12,7 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 
 use crate::{
-    build,
+    build, bypass,
     places::{self, Places},
     say, stage,
 };
@@ -120,7 +120,7 @@ impl Stage {
                 .args(["test", "--workspace"])
                 .args(TEST_OPTIONS)
                 .env(RUNNER, "sudo -E --"),
-            Self::Bypass => return Ok(bypass(places)),
+            Self::Bypass => return Ok(suite(places)),
         };
         Ok(Some(cargo))
     }
@@ -167,14 +167,14 @@ fn own(places: &Places, command: &str) -> Result<Command> {
     Ok(own)
 }
 
-/// The suite's runner, where it was built.
-fn bypass(places: &Places) -> Option<Command> {
-    let runner = places.programs().join("custody-bypass");
-    places::is_executable(&runner).then(|| {
-        let mut command = places::as_root(runner);
-        command.current_dir(&places.root);
-        command
-    })
+/// The suite on what was built.
+fn suite(places: &Places) -> Option<Command> {
+    let mut command = places::as_root(bypass::runner(places)?);
+    command
+        .arg("--json")
+        .arg(places.target.join("evidence.json"))
+        .current_dir(&places.root);
+    Some(command)
 }
 
 pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {

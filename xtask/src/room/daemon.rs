@@ -17,8 +17,8 @@ use nix::{
 use super::{Room, User};
 use crate::stage;
 
-/// For anything that the demo waits for.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Until it answers: it mounts, loads and starts four programs.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Daemon<'a> {
     child: Child,
