@@ -199,6 +199,31 @@ fn a_new_vault_voids_what_the_old_one_had_though_that_one_lives() {
 }
 
 #[test]
+fn a_new_vault_counts_from_its_notice_not_from_its_hello() {
+    let mut bench = Bench::start();
+    let mut old = bench.vault();
+    let mut front = bench.open(SESSION);
+    front.send("whoami", "{}");
+    let _asked = old.asked();
+    let silent = bench.give(&GateNotice::Vault);
+    assert!(matches!(
+        front.answer(),
+        Answer::Failed {
+            in_doubt: false,
+            ..
+        }
+    ));
+    front.send("whoami", "{}");
+    let Answer::Failed { why, .. } = front.answer() else {
+        panic!("not failed")
+    };
+    assert!(why.contains("restarting"), "{why}");
+    let mut new = Vault::meet(silent);
+    front.send("whoami", "{}");
+    assert_eq!(new.asked().permit.session(), SESSION);
+}
+
+#[test]
 fn a_vault_that_does_not_begin_with_hello_or_says_it_twice_is_dropped() {
     let mut bench = Bench::start();
     let mut front = bench.open(SESSION);
