@@ -30,8 +30,7 @@ static ROLES: HashMap<u64, u8> = HashMap::with_max_entries(ROLES_MAX, 0);
 const DENY: i32 = 0;
 const ALLOW: i32 = 1;
 
-// Families and types as the kernel numbers them (socket(2)).
-const AF_INET: u32 = 2;
+// Socket types as the kernel numbers them (socket(2)).
 const SOCK_STREAM: u32 = 1;
 const SOCK_DGRAM: u32 = 2;
 

@@ -1,14 +1,14 @@
 //! Denials in the journal: who tried what, escapes neutralised, a flood counted instead.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     time::{Duration, Instant},
 };
 
 use agent_ebpf::{Event, Hook, protocol};
 
-/// A cgroup's lines in one window; the rest is counted.
-const LINES_MAX: u32 = 20;
+/// A cgroup's lines in one window, no two the same; the rest is counted.
+const LINES_MAX: usize = 20;
 
 /// How long a window is.
 const WINDOW: Duration = Duration::from_secs(10);
@@ -26,12 +26,13 @@ struct Account {
     /// Whether the cgroup is one of ours that lives.
     known: bool,
     since: Option<Instant>,
-    written: u32,
+    /// What was written in this window: the same again is counted.
+    written: HashSet<Line>,
     suppressed: u64,
 }
 
 /// One denial in words.
-#[derive(Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Line {
     /// Whose cgroup.
     pub who: String,
@@ -50,7 +51,7 @@ impl Denials {
             who,
             known: true,
             since: None,
-            written: 0,
+            written: HashSet::new(),
             suppressed: 0,
         };
         self.known.insert(cgroup_id, account);
@@ -78,7 +79,7 @@ impl Denials {
         }
     }
 
-    /// The line for `event`, unless its cgroup wrote enough in this window.
+    /// The line for `event`, unless its cgroup wrote it, or enough, in this window.
     fn line(&mut self, event: &Event, now: Instant) -> Option<Line> {
         let account = self
             .known
@@ -87,7 +88,7 @@ impl Denials {
                 who: format!("cgroup {}", event.cgroup_id),
                 known: false,
                 since: None,
-                written: 0,
+                written: HashSet::new(),
                 suppressed: 0,
             });
         let fresh = account
@@ -97,17 +98,17 @@ impl Denials {
             account.close();
             account.since = Some(now);
         }
-        if account.written >= LINES_MAX {
-            account.suppressed = account.suppressed.saturating_add(1);
-            return None;
-        }
-        account.written = account.written.saturating_add(1);
-        Some(Line {
+        let line = Line {
             who: account.who.clone(),
             comm: event.comm().escape_ascii().to_string(),
             hook: event.hook().map_or("unknown", Hook::name),
             to: destination(event),
-        })
+        };
+        let fresh = account.written.len() < LINES_MAX && account.written.insert(line.clone());
+        if !fresh {
+            account.suppressed = account.suppressed.saturating_add(1);
+        }
+        fresh.then_some(line)
     }
 
     /// Ends the windows that are over, and says how many events the ring could not take.
@@ -144,7 +145,7 @@ impl Account {
             );
         }
         self.since = None;
-        self.written = 0;
+        self.written.clear();
         self.suppressed = 0;
     }
 }
@@ -233,16 +234,29 @@ mod tests {
     fn a_flood_of_one_cgroup_is_counted_and_silences_nobody_else() {
         let mut denials = Denials::default();
         let start = Instant::now();
-        let flood = event(Hook::Connect4, b"");
+        let mut flood = event(Hook::Connect4, b"");
         let lines = (0..1000)
-            .filter_map(|_| denials.line(&flood, start))
+            .filter_map(|port| {
+                flood.port = port;
+                denials.line(&flood, start)
+            })
             .count();
-        assert_eq!(lines, usize::try_from(LINES_MAX).unwrap());
+        assert_eq!(lines, LINES_MAX);
         assert_eq!(denials.known[&7].suppressed, 980);
         let mut other = flood;
         other.cgroup_id = 8;
         assert!(denials.line(&other, start).is_some());
         assert!(denials.line(&flood, start + WINDOW).is_some());
         assert_eq!(denials.known[&7].suppressed, 0);
+    }
+
+    #[test]
+    fn the_same_again_is_counted_not_written() {
+        let mut denials = Denials::default();
+        let start = Instant::now();
+        let again = event(Hook::ConnectUnix, b"/var/run/nscd/socket");
+        assert!(denials.line(&again, start).is_some());
+        assert!(denials.line(&again, start).is_none());
+        assert!(denials.line(&again, start + WINDOW).is_some());
     }
 }
