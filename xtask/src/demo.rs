@@ -15,7 +15,7 @@ use crate::{
     build, bypass,
     places::{self, Places},
     room::{
-        Room,
+        self, Room,
         daemon::{self, Daemon},
         service::{Effect, Service},
     },
@@ -172,7 +172,9 @@ fn e_row(places: &Places, room: &Room) -> Result<()> {
                 say::line(format_args!("    {line}"));
             }
         },
-    )?;
+    );
+    room::sweep()?;
+    let status = status?;
     ensure!(
         status.success(),
         "the bypass suite did not come out as expected ({status})"
