@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Entries of the host's `/etc`, if it has them, and why a program inside needs them.
-const SHOWN: [(&str, How, &str); 19] = [
+const SHOWN: [(&str, How, &str); 15] = [
     (
         "alternatives",
         How::Bind,
@@ -32,7 +32,6 @@ const SHOWN: [(&str, How, &str); 19] = [
         How::Bind,
         "OpenSSL's included configuration (Fedora)",
     ),
-    ("debian_version", How::Copy, "platform detection"),
     ("inputrc", How::Copy, "readline"),
     (
         "java-17-openjdk",
@@ -50,18 +49,11 @@ const SHOWN: [(&str, How, &str); 19] = [
         "the dynamic linker: libraries outside its default folders",
     ),
     ("localtime", How::Copy, "the time zone"),
-    ("mime.types", How::Copy, "types of files"),
     ("os-release", How::Copy, "platform detection"),
     ("pki", How::Bind, "certificate authorities (Fedora)"),
     ("profile", How::Copy, "login shells"),
-    ("protocols", How::Copy, "getprotobyname(3)"),
     ("services", How::Copy, "getservbyname(3)"),
     ("ssl", How::Bind, "certificate authorities, openssl.cnf"),
-    (
-        "terminfo",
-        How::Bind,
-        "terminals of the host's administrator",
-    ),
 ];
 
 /// How an entry is shown.
@@ -133,10 +125,6 @@ fn show(root: &Root, name: &str, how: How) -> Result<(), Failure> {
 
 fn bind(host: &Path, place: &Path) -> io::Result<()> {
     let tree = Tree::copy_of(nix::fcntl::AT_FDCWD, host, Depth::One)?;
-    // An empty folder of the administrator's is nothing to show, and a mount less.
-    if fs::read_dir(host)?.next().is_none() {
-        return Ok(());
-    }
     tree.restrict(READ_ONLY, Depth::One)?;
     fs::create_dir_all(place)?;
     tree.attach(nix::fcntl::AT_FDCWD, place)

@@ -1,187 +1,85 @@
-//! The system call filters, compiled from the [table] and installed last (seccomp(2)).
+//! The system call filter: [compiled](compile) from the [table], installed last (seccomp(2)).
 //!
-//! Two filters: one answers ENOSYS for what does not exist here, one EPERM for what is refused;
-//! of two answers the kernel takes the stricter, and both kill another architecture (int 0x80).
+//! One program gives three answers: EPERM for what is refused, ENOSYS for what does not exist
+//! here, death for another architecture (int 0x80).
 
+mod compile;
 mod table;
 
 use std::collections::BTreeMap;
 
 use custody_wire::{launch::Network, layer::Layer};
-use nix::libc;
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
-    SeccompRule, TargetArch, sock_filter,
-};
+use seccompiler::BpfProgram;
 
 use crate::failure::Failure;
-use table::{Check, Group, Subject, Test};
+use compile::{ABSENT, REFUSE, Verdict};
+use table::{Check, Group, Subject};
 
-/// Compiled filters that bind nobody yet.
+/// A compiled filter that binds nobody yet.
 #[derive(Debug)]
-pub(crate) struct Filters(Vec<BpfProgram>);
+pub(crate) struct Filter(BpfProgram);
 
-/// Proof that they are installed, and how many.
+/// Proof that it is installed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Installed(pub(crate) usize);
+pub(crate) struct Installed(());
 
-impl Filters {
-    pub(crate) fn session() -> Result<Self, Failure> {
+impl Filter {
+    pub(crate) fn session() -> Self {
         Self::compile(Subject::Session)
     }
 
-    pub(crate) fn service(network: Network) -> Result<Self, Failure> {
+    pub(crate) fn service(network: Network) -> Self {
         Self::compile(match network {
             Network::Host => Subject::NetworkService,
             Network::None => Subject::Service,
         })
     }
 
-    fn compile(subject: Subject) -> Result<Self, Failure> {
-        let mut unknown: Vec<&Group> = table::UNKNOWN.iter().collect();
-        let mut refused: Vec<&Group> = table::REFUSED.iter().collect();
-        let mut checked: Vec<&Check> = table::CHECKED.iter().collect();
-        match subject {
-            Subject::Session => {
-                unknown.extend(table::UNKNOWN_TO_SESSIONS);
-                refused.extend(table::REFUSED_TO_SESSIONS);
-                checked.extend(table::UNIX_SOCKETS);
+    fn compile(subject: Subject) -> Self {
+        Self(compile::program(Self::verdicts(subject)))
+    }
+
+    /// The table for one subject, by call number. A call that is refused altogether or absent has
+    /// no use for its checks.
+    fn verdicts(subject: Subject) -> BTreeMap<u32, Verdict> {
+        let (absent, refused): (&[Group], &[Group]) = match subject {
+            Subject::Session => (table::UNKNOWN_TO_SESSIONS, table::REFUSED_TO_SESSIONS),
+            Subject::NetworkService | Subject::Service => (&[], &[]),
+        };
+        let sockets: &[Check] = match subject {
+            Subject::NetworkService => table::IP_SOCKETS,
+            Subject::Service | Subject::Session => table::UNIX_SOCKETS,
+        };
+        let mut verdicts = BTreeMap::new();
+        for check in table::CHECKED.iter().chain(sockets) {
+            for call in check.calls {
+                let before = verdicts.insert(number(*call), Verdict::Checked(check.rules.to_vec()));
+                debug_assert!(before.is_none(), "two checks of call {call}");
             }
-            Subject::Service => checked.extend(table::UNIX_SOCKETS),
-            Subject::NetworkService => checked.extend(table::IP_SOCKETS),
         }
-        Ok(Self(vec![
-            unknown_calls(&unknown)?,
-            refused_calls(&refused, &checked)?,
-        ]))
+        for (groups, action) in [
+            (table::REFUSED, REFUSE),
+            (refused, REFUSE),
+            (table::UNKNOWN, ABSENT),
+            (absent, ABSENT),
+        ] {
+            for call in groups.iter().flat_map(|group| group.calls) {
+                verdicts.insert(number(*call), Verdict::Always(action));
+            }
+        }
+        verdicts
     }
 
     /// Binds this process and all that it starts, for good.
     pub(crate) fn install(self) -> Result<Installed, Failure> {
-        for filter in &self.0 {
-            seccompiler::apply_filter(filter).map_err(|error| failure(&error))?;
-        }
-        Ok(Installed(self.0.len()))
+        seccompiler::apply_filter(&self.0).map_err(|error| failure(&error))?;
+        Ok(Installed(()))
     }
 }
 
-/// EPERM for whole calls and for arguments.
-fn refused_calls(groups: &[&Group], checks: &[&Check]) -> Result<BpfProgram, Failure> {
-    let mut rules: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
-    for check in checks {
-        for call in check.calls {
-            for rule in check.rules {
-                let conditions = rule
-                    .iter()
-                    .map(|(argument, test)| condition(*argument, *test))
-                    .collect::<Result<Vec<_>, _>>()
-                    .map_err(|error| failure(&error.into()))?;
-                let rule = SeccompRule::new(conditions).map_err(|error| failure(&error.into()))?;
-                rules.entry(*call).or_default().push(rule);
-            }
-        }
-    }
-    for call in groups.iter().flat_map(|group| group.calls) {
-        // No rule at all: whatever the arguments.
-        rules.insert(*call, Vec::new());
-    }
-    let errno = u32::try_from(libc::EPERM).unwrap_or(1);
-    let filter = SeccompFilter::new(
-        rules,
-        SeccompAction::Allow,
-        SeccompAction::Errno(errno),
-        architecture()?,
-    )
-    .map_err(|error| failure(&error.into()))?;
-    BpfProgram::try_from(filter).map_err(|error| failure(&error.into()))
-}
-
-fn condition(argument: u8, test: Test) -> Result<SeccompCondition, seccompiler::BackendError> {
-    let (width, operator, value) = match test {
-        Test::Is(value) => (SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value),
-        Test::IsNot(value) => (SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, value),
-        Test::Has(bits) => masked(bits, bits),
-        Test::Lacks(bits) => masked(bits, 0),
-        Test::Masked(mask, value) => masked(mask, value),
-        Test::IsGiven => (SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0),
-    };
-    SeccompCondition::new(argument, width, operator, value.into())
-}
-
-fn masked(mask: u32, value: u32) -> (SeccompCmpArgLen, SeccompCmpOp, u32) {
-    (
-        SeccompCmpArgLen::Dword,
-        SeccompCmpOp::MaskedEq(mask.into()),
-        value,
-    )
-}
-
-/// ENOSYS for listed calls and for every number above [`table::NEWEST`], which seccompiler cannot
-/// say: it compares numbers for equality only.
-fn unknown_calls(groups: &[&Group]) -> Result<BpfProgram, Failure> {
-    let absent = libc::SECCOMP_RET_ERRNO | u32::try_from(libc::ENOSYS).unwrap_or(38);
-    let mut program = vec![
-        load(SECCOMP_DATA_ARCH),
-        jump(JUMP_IF_EQUAL, audit_architecture(architecture()?), 1, 0),
-        answer(libc::SECCOMP_RET_KILL_PROCESS),
-        load(SECCOMP_DATA_NR),
-        jump(JUMP_IF_ABOVE, table::NEWEST, 0, 1),
-        answer(absent),
-    ];
-    for call in groups.iter().flat_map(|group| group.calls) {
-        let call = u32::try_from(*call).map_err(|_negative| {
-            Failure::refused(Some(Layer::Seccomp), "a call's number".into())
-        })?;
-        program.push(jump(JUMP_IF_EQUAL, call, 0, 1));
-        program.push(answer(absent));
-    }
-    program.push(answer(libc::SECCOMP_RET_ALLOW));
-    Ok(program)
-}
-
-fn architecture() -> Result<TargetArch, Failure> {
-    TargetArch::try_from(std::env::consts::ARCH).map_err(|error| failure(&error.into()))
-}
-
-/// AUDIT_ARCH_* (linux/audit.h).
-const fn audit_architecture(architecture: TargetArch) -> u32 {
-    match architecture {
-        TargetArch::x86_64 => 0xc000_003e,
-        TargetArch::aarch64 => 0xc000_00b7,
-        TargetArch::riscv64 => 0xc000_00f3,
-    }
-}
-
-// Classic BPF (linux/bpf_common.h, linux/seccomp.h).
-const SECCOMP_DATA_NR: u32 = 0;
-const SECCOMP_DATA_ARCH: u32 = 4;
-/// BPF_JMP | BPF_JGT | BPF_K.
-const JUMP_IF_ABOVE: u16 = 0x25;
-/// BPF_JMP | BPF_JEQ | BPF_K.
-const JUMP_IF_EQUAL: u16 = 0x15;
-
-const fn load(offset: u32) -> sock_filter {
-    // BPF_LD | BPF_W | BPF_ABS.
-    sock_filter {
-        code: 0x20,
-        jt: 0,
-        jf: 0,
-        k: offset,
-    }
-}
-
-const fn jump(code: u16, k: u32, jt: u8, jf: u8) -> sock_filter {
-    sock_filter { code, jt, jf, k }
-}
-
-const fn answer(action: u32) -> sock_filter {
-    // BPF_RET | BPF_K.
-    sock_filter {
-        code: 0x06,
-        jt: 0,
-        jf: 0,
-        k: action,
-    }
+/// The table's numbers are the libc crate's, all small; what were not would be absent.
+fn number(call: i64) -> u32 {
+    u32::try_from(call).unwrap_or(u32::MAX)
 }
 
 fn failure(error: &seccompiler::Error) -> Failure {

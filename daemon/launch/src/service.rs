@@ -30,7 +30,7 @@ use nix::{
 
 use crate::{
     failure::{Failure, Step as _},
-    filter::{Filters, Installed},
+    filter::{Filter, Installed},
     identity,
     observe::{self, Apart, Own, report},
     plan::{self, Descriptors, Without},
@@ -136,7 +136,7 @@ fn seal(
     let landlocked = rules.map(Planned::seal).transpose()?;
     let filtered = without
         .keeps(Layer::Seccomp)
-        .then(|| Filters::service(service.network)?.install())
+        .then(|| Filter::service(service.network).install())
         .transpose()?;
     Ok(Report::Sealed {
         layers: read_back(plan, service, apart, &fds, landlocked.as_ref(), filtered)?,
@@ -230,13 +230,13 @@ fn read_back(
         Layer::Landlock => Some(landlocked.map_or_else(left_out, |_| Status::Full)),
         Layer::NoNewPrivs => Some(own.no_new_privs()),
         Layer::ResourceLimits => Some(identity::limited(None)),
-        Layer::Seccomp => Some(filtered.map_or_else(left_out, |Installed(count)| {
+        Layer::Seccomp => Some(filtered.map_or_else(left_out, |Installed { .. }| {
             let refuses = match service.network {
                 Network::Host => Status::Full,
                 Network::None => refuses_a_network_socket(),
             };
             match refuses {
-                Status::Full => own.seccomp(count),
+                Status::Full => own.seccomp(),
                 weaker @ (Status::None { .. } | Status::NotNeeded | Status::Partial { .. }) => {
                     weaker
                 }

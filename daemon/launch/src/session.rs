@@ -25,7 +25,7 @@ use crate::{
     command::Command,
     dev, etc,
     failure::{Failure, Step as _},
-    filter::{Filters, Installed},
+    filter::{Filter, Installed},
     identity,
     observe::{self, Apart, Own, report},
     plan::{self, Descriptors, Without},
@@ -310,7 +310,7 @@ fn seal(
         None
     };
     let filtered = if without.keeps(Layer::Seccomp) {
-        Some(Filters::session()?.install()?)
+        Some(Filter::session().install()?)
     } else {
         None
     };
@@ -347,9 +347,9 @@ fn read_back(
             Layer::MountNamespace => Some(left_out()),
             Layer::NoNewPrivs => Some(own.no_new_privs()),
             Layer::ResourceLimits => Some(identity::limited(Some(session.limits))),
-            Layer::Seccomp => Some(filtered.map_or_else(left_out, |Installed(count)| {
+            Layer::Seccomp => Some(filtered.map_or_else(left_out, |Installed { .. }| {
                 match refuses_a_network_socket() {
-                    Status::Full => own.seccomp(count),
+                    Status::Full => own.seccomp(),
                     weaker @ (Status::None { .. } | Status::NotNeeded | Status::Partial { .. }) => {
                         weaker
                     }

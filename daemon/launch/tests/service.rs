@@ -1,4 +1,9 @@
 //! What one of our own programs has left when it starts.
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test ends at the first thing that is not as it should be"
+)]
 
 #[cfg(test)]
 mod support;
@@ -36,10 +41,11 @@ fn run(what: Service, inherit: Vec<OwnedFd>) -> (String, i32) {
     session.go();
     let mut text = String::new();
     reader.read_to_string(&mut text).unwrap();
-    match waitpid(session.child.pid, None).unwrap() {
-        WaitStatus::Exited(_, code) => (text, code),
-        other => panic!("{other:?}: {text}"),
-    }
+    let ended = waitpid(session.child.pid, None).unwrap();
+    let WaitStatus::Exited(_, code) = ended else {
+        panic!("{ended:?}: {text}")
+    };
+    (text, code)
 }
 
 #[test]

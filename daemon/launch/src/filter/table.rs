@@ -152,7 +152,7 @@ pub(crate) const REFUSED_TO_SESSIONS: &[Group] = &[Group {
 }];
 
 /// What an argument must be for a rule to match.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Test {
     /// The low 32 bits are this.
     Is(u32),

@@ -13,7 +13,7 @@ use std::{
     ffi::CString,
     fs::{self, File},
     io::{Read as _, Write as _},
-    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -74,6 +74,12 @@ impl Group {
         );
         let path = cgroup_root().unwrap().join(name);
         Self(Cgroup::create(&path).unwrap())
+    }
+}
+
+impl AsFd for Group {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

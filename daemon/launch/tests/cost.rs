@@ -1,0 +1,125 @@
+//! What a confined start costs beside a bare one. `cargo test -p custody-launch --test cost --
+//! --ignored --nocapture`, with `CUSTODY_PROGRAMS` naming static release builds; the numbers of
+//! debug builds say nothing.
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "a measurement ends at the first thing that is not as it should be"
+)]
+
+#[cfg(test)]
+mod support;
+
+use std::{
+    fs::File,
+    os::fd::AsFd as _,
+    time::{Duration, Instant},
+};
+
+use custody_sys::clone::{self, Namespaces, Spawn};
+use nix::sys::{
+    resource::{UsageWho, getrusage},
+    time::TimeVal,
+    wait::waitpid,
+};
+use support::{Group, Start, can_run, folder_of};
+
+const TURNS: u128 = 300;
+
+fn bare(group: &Group) -> Duration {
+    let null = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .expect("/dev/null");
+    let start = Instant::now();
+    let child = clone::spawn(&Spawn {
+        argv: &[c"/bin/true".into()],
+        envp: &[],
+        fds: &[null.as_fd(), null.as_fd(), null.as_fd()],
+        cgroup: group.as_fd(),
+        namespaces: Namespaces::Inherited,
+    })
+    .expect("clone3");
+    waitpid(child.pid, None).expect("waitpid");
+    start.elapsed()
+}
+
+/// To the report, and to the end of pid 1.
+fn confined(start: Start) -> (Duration, Duration) {
+    let begin = Instant::now();
+    let session = start.prepare().expect("sealed");
+    let sealed = begin.elapsed();
+    session.go();
+    session.ended();
+    (sealed, begin.elapsed())
+}
+
+/// CPU time of all that was waited for: what a busy machine does not change.
+fn cpu() -> Duration {
+    let used = getrusage(UsageWho::RUSAGE_CHILDREN).expect("getrusage");
+    let micros = |time: TimeVal| {
+        let whole = time.tv_sec() * 1_000_000 + time.tv_usec();
+        u64::try_from(whole).expect("time goes on")
+    };
+    Duration::from_micros(micros(used.user_time()) + micros(used.system_time()))
+}
+
+fn p(of: &mut [Duration], percent: usize) -> u128 {
+    of.sort_unstable();
+    of[of.len() * percent / 100].as_micros()
+}
+
+#[test]
+#[ignore = "a measurement, not a test"]
+fn a_confined_start_beside_a_bare_one() {
+    if !can_run() {
+        return;
+    }
+    let group = Group::new();
+    let folder = folder_of(4321);
+    let (mut bares, mut sealeds, mut ends, mut with) = (vec![], vec![], vec![], vec![]);
+    let mut cpus = [Duration::ZERO; 3];
+    for turn in 0..TURNS + 30 {
+        let begin = cpu();
+        let one = bare(&group);
+        let bare_cpu = cpu();
+        let (sealed, end) = confined(Start::command(&["/bin/true"]));
+        let end_cpu = cpu();
+        let (_, workspace) = confined(Start::command(&["/bin/true"]).workspace(folder.path()));
+        if turn >= 30 {
+            cpus[0] += bare_cpu - begin;
+            cpus[1] += end_cpu - bare_cpu;
+            cpus[2] += cpu() - end_cpu;
+            bares.push(one);
+            sealeds.push(sealed);
+            ends.push(end);
+            with.push(workspace);
+        }
+    }
+    let base_cpu = cpus[0].as_micros();
+    for (name, used) in ["bare", "confined", "with a workspace"].iter().zip(cpus) {
+        let used = used.as_micros();
+        println!(
+            "{name:28} CPU {:6} µs  ratio {}.{:02}",
+            used / TURNS,
+            used / base_cpu,
+            used * 100 / base_cpu % 100
+        );
+    }
+    let base = p(&mut bares, 50);
+    for (name, series) in [
+        ("bare clone3 + exec", &mut bares),
+        ("confined, to the report", &mut sealeds),
+        ("confined, whole", &mut ends),
+        ("confined with a workspace", &mut with),
+    ] {
+        let (middle, slow) = (p(series, 50), p(series, 99));
+        println!(
+            "{name:28} p50 {middle:6} µs  p99 {slow:6} µs  ratio {}.{:02}",
+            middle / base,
+            middle * 100 / base % 100
+        );
+    }
+}
