@@ -4,7 +4,6 @@
 #![expect(
     clippy::expect_used,
     clippy::indexing_slicing,
-    clippy::print_stdout,
     reason = "a measurement ends at the first thing that is not as it should be"
 )]
 
