@@ -183,9 +183,10 @@ pub enum Report {
         layers: Vec<layer::Report>,
         /// What the descriptors beside the report are.
         fds: Vec<Role>,
-        /// Empty folders that were made in the workspace, relative to it, to be mounted over:
-        /// what is not there cannot be protected (`.git/hooks`). To be removed when the session
-        /// has ended, if they are still empty (rmdir(2)).
+        /// What had to be made in the workspace, relative to it, to be mounted over: a name that
+        /// is not there cannot be held. `.git/hooks`, an empty folder, and `.git/commondir`, a file
+        /// that says `.` and so changes nothing. To be removed when no session has the folder any
+        /// more, if they are as they were made: rmdir(2); unlink(2) if the file still says `.`.
         placeholders: Vec<PathBuf>,
     },
 }
