@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`attempts`] | the attempts, as data |
 //! | [`evidence`] | rows, and the status of property E computed from them |
+//! | [`ground`] | what integration tests stand on: an installation and a witness |
 //! | [`host`] | a private installation of the real programs |
 //! | [`probe`] | one attack, as it runs inside a session |
 //! | [`register`] | every credential and key, held against the source |
@@ -15,6 +16,7 @@
 
 pub mod attempts;
 pub mod evidence;
+pub mod ground;
 pub mod host;
 pub mod probe;
 pub mod register;

@@ -3,6 +3,7 @@
 
 use custody_tests::{
     attempts::{self, Arm},
+    ground, host,
     probe::Effect,
     suite::{
         arms::{self, Carried},
@@ -10,20 +11,13 @@ use custody_tests::{
     },
 };
 
-/// The programs: all are binaries of this package.
-fn programs() -> &'static std::path::Path {
-    let probe = std::path::Path::new(env!("CARGO_BIN_EXE_custody-probe"));
-    probe.parent().unwrap_or(probe)
-}
-
 #[test]
 #[serial_test::file_serial(custody)]
 fn every_attempt_reaches_its_effect_where_no_layer_refuses_it() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("not attempted: needs root");
+    if !ground::can_run() {
         return;
     }
-    let scene = Scene::set(programs()).unwrap();
+    let scene = Scene::set(&host::programs_folder().unwrap()).unwrap();
     let mut silent = Vec::new();
     for attempt in attempts::all() {
         let missing = attempt.needs.iter().find_map(|need| need.missing());

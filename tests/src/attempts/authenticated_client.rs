@@ -3,7 +3,7 @@
 
 use custody_wire::layer::Layer;
 
-use super::{Attempt, Carries, Owner, Promised, TwinShows, own_listener, planted};
+use super::{Arm, Attempt, Carries, Owner, Promised, TwinShows, own_listener, planted};
 use crate::{
     evidence::row::Class,
     probe::{Address, Attack, By, How},
@@ -17,7 +17,7 @@ pub(super) const ALL: &[Attempt] = &[
         mechanism: "an inherited connection",
         question: "Does a session inherit a connection that its caller had authenticated?",
         needs: &[],
-        promised: Promised::Layers(&[Layer::Fds]),
+        promised: Promised::Layers(&[&[Layer::Fds]]),
         source: "kernel.md 1.3: no filter closes an inherited socket",
         owner: Owner::Standin,
         carries: Carries::Connection,
@@ -32,10 +32,10 @@ pub(super) const ALL: &[Attempt] = &[
         question: "Can the socket of an authenticated client be copied?",
         needs: &[],
         promised: Promised::Layers(&[
-            Layer::Seccomp,
-            Layer::Uid,
-            Layer::PidNamespace,
-            Layer::Landlock,
+            &[Layer::Seccomp],
+            &[Layer::Uid],
+            &[Layer::PidNamespace],
+            &[Layer::Landlock],
         ]),
         source: "kernel.md section 3: pidfd_getfd takes a socket",
         owner: Owner::Standin,
@@ -43,6 +43,7 @@ pub(super) const ALL: &[Attempt] = &[
         attack: |scene, arm, effect| Attack::Memory {
             by: By::PidfdGetfd,
             pids: scene.clients(arm),
+            everyone: arm == Arm::Confined,
             effect,
         },
         twin: |scene, effect| {
@@ -51,6 +52,7 @@ pub(super) const ALL: &[Attempt] = &[
                 Attack::Memory {
                     by: By::ProcMem,
                     pids: Vec::new(),
+                    everyone: true,
                     effect,
                 },
             )
@@ -63,7 +65,7 @@ pub(super) const ALL: &[Attempt] = &[
         mechanism: "a deputy on a path",
         question: "May a session speak to a program that listens on a path and has a key?",
         needs: &[],
-        promised: Promised::Layers(&[Layer::CgroupUnix, Layer::MountNamespace]),
+        promised: Promised::Layers(&[&[Layer::CgroupUnix], &[Layer::MountNamespace]]),
         source: "nolabs-ai/nono#781: a deny rule on a socket's path does not stop connect(2)",
         owner: Owner::Standin,
         carries: Carries::Nothing,
@@ -81,7 +83,7 @@ pub(super) const ALL: &[Attempt] = &[
         mechanism: "a deputy on an abstract name",
         question: "May a session speak to a program that listens on an abstract name?",
         needs: &[],
-        promised: Promised::Layers(&[Layer::CgroupUnix, Layer::NetworkNamespace, Layer::Landlock]),
+        promised: Promised::Layers(&[&[Layer::NetworkNamespace], &[Layer::Landlock]]),
         source: "Zouuup/landrun#43: D-Bus and others by their sockets",
         owner: Owner::Standin,
         carries: Carries::Nothing,
@@ -99,7 +101,11 @@ pub(super) const ALL: &[Attempt] = &[
         mechanism: "sendto(2) from a datagram pair",
         question: "May a session send to a path without socket(2) and connect(2)?",
         needs: &[],
-        promised: Promised::Layers(&[Layer::Seccomp, Layer::CgroupUnix, Layer::MountNamespace]),
+        promised: Promised::Layers(&[
+            &[Layer::Seccomp],
+            &[Layer::CgroupUnix],
+            &[Layer::MountNamespace],
+        ]),
         source: "trpc-agent-go#2426: socketpair(SOCK_DGRAM) and sendto walk around the filter",
         owner: Owner::Standin,
         carries: Carries::Nothing,
@@ -118,8 +124,8 @@ pub(super) const ALL: &[Attempt] = &[
         question: "Can an argument end the worker's request and begin one of its own?",
         needs: &[],
         promised: Promised::Gate {
-            says: &["read_note", "note"],
-            mutant: "gate-percent-encoding",
+            says: &["`request`"],
+            mutant: "gate-path-segment",
         },
         source: "CWE-93 and CWE-444: line breaks in what becomes a request",
         owner: Owner::Standin,

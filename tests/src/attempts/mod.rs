@@ -59,6 +59,9 @@ impl Need {
     }
 }
 
+/// A layer, or layers that are nothing apart.
+pub type Leg = &'static [Layer];
+
 /// What is promised to refuse an attempt.
 #[derive(Debug)]
 pub enum Promised {
@@ -69,8 +72,9 @@ pub enum Promised {
         /// The mutant's name.
         mutant: &'static str,
     },
-    /// Layers of confinement, each tried alone.
-    Layers(&'static [Layer]),
+    /// Legs of confinement, each tried alone: a layer, or layers that are nothing apart (a pid
+    /// namespace without its own `/proc` shows the host's).
+    Layers(&'static [Leg]),
 }
 
 /// Who owns an attempt's target.
@@ -100,8 +104,8 @@ pub enum Carries {
 pub enum Arm {
     /// In full confinement, through the real service.
     Confined,
-    /// With one layer left in.
-    Only(Layer),
+    /// In a run of custody-launch with a plan of the suite's.
+    Isolated,
     /// With every promised layer removed.
     Reach,
 }

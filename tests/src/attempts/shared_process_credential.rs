@@ -9,21 +9,23 @@ use crate::{
     suite::{message, scene::Scene},
 };
 
-/// What stands between a session and another process's memory. The mount namespace is among them:
-/// a pid namespace without its own `/proc` still shows the host's.
+/// What stands between a session and another process's memory.
 const MEMORY: Promised = Promised::Layers(&[
-    Layer::Uid,
-    Layer::PidNamespace,
-    Layer::MountNamespace,
-    Layer::Landlock,
+    &[Layer::Uid],
+    &[Layer::PidNamespace, Layer::MountNamespace],
+    &[Layer::Landlock],
 ]);
+
+/// The same without Landlock, which lets whoever has CAP_PERFMON read an environment.
+const ENVIRON: Promised =
+    Promised::Layers(&[&[Layer::Uid], &[Layer::PidNamespace, Layer::MountNamespace]]);
 
 /// The same for calls that take a pid and that the filter denies whole.
 const BY_PID: Promised = Promised::Layers(&[
-    Layer::Seccomp,
-    Layer::Uid,
-    Layer::PidNamespace,
-    Layer::Landlock,
+    &[Layer::Seccomp],
+    &[Layer::Uid],
+    &[Layer::PidNamespace],
+    &[Layer::Landlock],
 ]);
 
 macro_rules! memory {
@@ -45,6 +47,7 @@ macro_rules! memory {
                     Attack::Memory {
                         by: $twin,
                         pids: Vec::new(),
+                        everyone: true,
                         effect,
                     },
                 )
@@ -86,7 +89,7 @@ pub(super) const ALL: &[Attempt] = &[
         "memory/environ",
         "/proc/PID/environ",
         "Does a process that can be named show the credential in its environment or arguments?",
-        MEMORY,
+        ENVIRON,
         "nono 0.81: /proc/PPID/environ of the supervisor held the real key",
         By::Environ,
         By::Environ
@@ -106,7 +109,7 @@ pub(super) const ALL: &[Attempt] = &[
         mechanism: "the credential's file",
         question: "Can the file that the credential came from be opened?",
         needs: &[],
-        promised: Promised::Layers(&[Layer::MountNamespace, Layer::Landlock, Layer::Uid]),
+        promised: Promised::Layers(&[&[Layer::MountNamespace], &[Layer::Landlock], &[Layer::Uid]]),
         source: "CVE-2024-21626 and every agent that reads ~/.netrc",
         owner: Owner::Root,
         carries: Carries::Nothing,
@@ -129,7 +132,7 @@ pub(super) const ALL: &[Attempt] = &[
         mechanism: "the caller's environment",
         question: "Does a session inherit a key that its caller has in the environment?",
         needs: &[],
-        promised: Promised::Layers(&[Layer::Environment]),
+        promised: Promised::Layers(&[&[Layer::Environment]]),
         source: "sreerevanth/repopilot#81: a deny list of names leaked 14 secrets",
         owner: Owner::Standin,
         carries: Carries::Environment,
@@ -143,7 +146,7 @@ pub(super) const ALL: &[Attempt] = &[
         mechanism: "an open file of the caller",
         question: "Does a session inherit an open file with the credential in it?",
         needs: &[],
-        promised: Promised::Layers(&[Layer::Fds]),
+        promised: Promised::Layers(&[&[Layer::Fds]]),
         source: "CVE-2024-21626: a leaked descriptor",
         owner: Owner::Standin,
         carries: Carries::File,
@@ -158,7 +161,7 @@ pub(super) const ALL: &[Attempt] = &[
         question: "Does an answer show the credential that the worker put in?",
         needs: &[],
         promised: Promised::Gate {
-            says: &["headers"],
+            says: &["[credential]"],
             mutant: "effect-scrubber",
         },
         source: "boxlite#1500: the upstream echoes what was substituted",
@@ -181,6 +184,7 @@ fn memory(scene: &Scene, arm: Arm, by: By, effect: Effect) -> Attack {
     Attack::Memory {
         by,
         pids: scene.holders(arm),
+        everyone: arm == Arm::Confined,
         effect,
     }
 }

@@ -61,7 +61,7 @@ pub(super) const ALL: &[Attempt] = &[
         "message/duplicate-key",
         "two equal keys in one call",
         "Is the second of two names performed where the first was looked at?",
-        &["duplicate", "twice", "key"],
+        &["twice"],
         "front-strict-json",
         "RFC 8259, section 4: the behaviour of software on duplicate names is unpredictable",
         |scene, arm, effect| message::raw(
@@ -77,7 +77,7 @@ pub(super) const ALL: &[Attempt] = &[
         "message/batch",
         "a batch of calls",
         "Is a call performed that is hidden in a batch?",
-        &["array", "batch", "object", "invalid", "parse"],
+        &["batches"],
         "front-strict-json",
         "MCP 2025-06-18 took batches out; careless servers still run them",
         |scene, arm, effect| message::raw(
@@ -93,7 +93,7 @@ pub(super) const ALL: &[Attempt] = &[
         "message/other-method",
         "another method with the same parameters",
         "Is a call performed under a method that no registry guards?",
-        &["method", "Method"],
+        &["-32601"],
         "front-methods",
         "docker/mcp-gateway: calls forwarded when a rewrite fails",
         |scene, arm, effect| message::raw(

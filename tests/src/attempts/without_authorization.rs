@@ -12,10 +12,10 @@ use crate::{
 
 /// What stands between a session and any TCP connection.
 const NETWORK: Promised = Promised::Layers(&[
-    Layer::Seccomp,
-    Layer::CgroupInet,
-    Layer::NetworkNamespace,
-    Layer::Landlock,
+    &[Layer::Seccomp],
+    &[Layer::CgroupInet],
+    &[Layer::NetworkNamespace],
+    &[Layer::Landlock],
 ]);
 
 pub(super) const ALL: &[Attempt] = &[

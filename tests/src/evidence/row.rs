@@ -108,10 +108,12 @@ pub struct Control {
     pub what: String,
 }
 
-/// One run with a single layer left in (or none of the layers: the reach arm is apart).
+/// One isolating run.
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub struct Leg {
-    /// The layer that was left in alone.
+    /// What was left in.
+    pub run: Isolation,
+    /// The layer or, joined by `+`, the layers that are nothing apart.
     pub layer: String,
     /// What it came to.
     pub outcome: LegOutcome,
@@ -119,15 +121,25 @@ pub struct Leg {
     pub saw: String,
 }
 
-/// What a run with one layer came to.
+/// What an isolating run leaves in.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Isolation {
+    /// Every layer but this one.
+    AllBut,
+    /// This one alone.
+    Only,
+}
+
+/// What an isolating run came to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LegOutcome {
     /// The run itself could not be made.
     NotRun,
-    /// This layer alone does not refuse.
+    /// What was left in does not refuse.
     Reached,
-    /// This layer alone refuses.
+    /// What was left in refuses.
     Refused,
 }
 
@@ -180,7 +192,7 @@ pub struct Row {
     pub reach: Control,
     /// The same code path, in full confinement, against what is allowed.
     pub twin: Control,
-    /// Each promised layer alone.
+    /// Each promised leg alone, and each promised layer taken away.
     pub legs: Vec<Leg>,
     /// What the committed file expects; none for a row that it does not know.
     pub expected: Option<Expected>,

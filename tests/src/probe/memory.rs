@@ -44,9 +44,17 @@ const PEEK_CAP: usize = 256 << 10;
 /// Descriptors tried in a process.
 const FDS: i32 = 64;
 
-pub(super) fn look(by: By, pids: &[i32], effect: &Effect, report: &mut Report) -> Option<()> {
+pub(super) fn look(
+    by: By,
+    pids: &[i32],
+    everyone: bool,
+    effect: &Effect,
+    report: &mut Report,
+) -> Option<()> {
     let mut pids = pids.to_vec();
-    pids.extend(others(report));
+    if everyone {
+        pids.extend(others(report));
+    }
     pids.sort_unstable();
     pids.dedup();
     for pid in pids {

@@ -81,8 +81,11 @@ pub enum Attack {
     Memory {
         /// By which call.
         by: By,
-        /// Which processes, besides every one that `/proc` shows.
+        /// Which processes.
         pids: Vec<i32>,
+        /// Also every process that `/proc` shows. Only inside a session, whose processes are its
+        /// own: outside, they are other people's.
+        everyone: bool,
         /// What is said to a socket that was taken.
         effect: Effect,
     },
@@ -174,7 +177,12 @@ fn attempt(attack: &Attack, report: &mut Report) -> Option<()> {
         Attack::ForgePermit { socket, effect } => program::forge_permit(socket, effect, report),
         Attack::ForgePlan { program, file } => program::forge_plan(program, file, report),
         Attack::Local { to, how, effect } => local::speak(to, *how, effect, report),
-        Attack::Memory { by, pids, effect } => memory::look(*by, pids, effect, report),
+        Attack::Memory {
+            by,
+            pids,
+            everyone,
+            effect,
+        } => memory::look(*by, pids, *everyone, effect, report),
         Attack::Message { socket, lines } => message::speak(socket, lines, report),
         Attack::Script {
             interpreter,

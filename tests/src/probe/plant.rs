@@ -16,11 +16,17 @@ const HOLD: &str = "hold";
 
 pub(super) fn twin(of: &Attack, plant: &str, report: &mut Report) -> Option<()> {
     match of {
-        Attack::Memory { by, effect, .. } => {
+        Attack::Memory {
+            by,
+            everyone,
+            effect,
+            ..
+        } => {
             let holder = report.step("start a holder", Holder::start(plant))?;
             let attack = Attack::Memory {
                 by: *by,
                 pids: vec![holder.pid()],
+                everyone: *everyone,
                 effect: effect.clone(),
             };
             report.absorb(super::run(&attack));

@@ -13,7 +13,7 @@ use std::{
 
 use custody_wire::{
     Message, frame,
-    launch::{Kind, Network, Plan, Service},
+    launch::{Kind, Network, Plan, Role, Service},
     perform, permit,
 };
 use gate::id::{CredentialLabel, SessionId};
@@ -113,11 +113,16 @@ pub(super) fn forge_plan(program: &Path, file: &Path, report: &mut Report) -> Op
         uid: 0,
         gid: 0,
         without: custody_wire::layer::Layer::ALL.to_vec(),
-        fds: Vec::new(),
+        fds: vec![Role::Stderr],
     };
+    let (mut said, theirs) = report.step("pipe", io::pipe())?;
     let plan = frame::datagram(&plan).map_err(io::Error::other);
     let plan = report.step("frame", plan)?;
-    report.step("sendmsg", custody_sys::channel::send(&ours, &plan, &[]))?;
+    report.step(
+        "sendmsg",
+        custody_sys::channel::send(&ours, &plan, &[theirs.as_fd()]),
+    )?;
+    drop(theirs);
     let mut bytes = vec![0; custody_wire::launch::Report::CAP];
     let answered = custody_sys::channel::recv(&ours, &mut bytes, 8);
     let (len, _fds) = report.step("recvmsg", answered)?;
@@ -134,8 +139,10 @@ pub(super) fn forge_plan(program: &Path, file: &Path, report: &mut Report) -> Op
         }
     }
     let output = report.step("wait4", child.wait_with_output())?;
-    report.heard(&output.stdout);
     report.heard(&output.stderr);
+    let mut heard = Vec::new();
+    report.step("read", io::Read::read_to_end(&mut said, &mut heard))?;
+    report.heard(&heard);
     Some(())
 }
 
@@ -157,6 +164,8 @@ pub(super) fn forge_permit(socket: &Path, effect: &Effect, report: &mut Report) 
         let sent = frame::write(&mut stream, &message).map_err(io::Error::other);
         report.step("write", sent)?;
     }
+    // Whoever reads lines there, not frames, says at this one what it makes of them.
+    report.step("write", stream.write_all(b"\n"))?;
     let mut answer = vec![0; 4096];
     let read = report.step("recv", io::Read::read(&mut stream, &mut answer))?;
     report.heard(answer.get(..read).unwrap_or_default());

@@ -88,8 +88,7 @@ impl Carried {
 /// A copy that stays open across execve(2), above the numbers that programs place things at.
 fn inherited(fd: impl AsFd) -> anyhow::Result<OwnedFd> {
     const ABOVE: i32 = 50;
-    let number = fcntl(fd, FcntlArg::F_DUPFD(ABOVE))?;
-    let copy = custody_sys::fd::take(number)?;
+    let copy = rustix::io::fcntl_dupfd_cloexec(fd, ABOVE)?;
     fcntl(&copy, FcntlArg::F_SETFD(FdFlag::empty()))?;
     Ok(copy)
 }

@@ -34,25 +34,37 @@ use super::{
     judge::Seen,
     scene::Scene,
 };
-use crate::probe::Attack;
+use crate::{attempts::Leg, probe::Attack};
 
 /// A uid that owns nothing: the agent's, where the layer is in.
 const APART_UID: u32 = 1_900_999_002;
+
+/// The layers that are custodyd's hooks on a cgroup.
+const HOOKS: [Layer; 2] = [Layer::CgroupInet, Layer::CgroupUnix];
 
 /// What an isolating run leaves in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Layers {
     /// Everything but this one.
     AllBut(Layer),
-    /// This one alone.
-    Only(Layer),
+    /// These alone.
+    Only(Leg),
 }
 
 impl Layers {
     fn keeps(self, layer: Layer) -> bool {
         match self {
             Self::AllBut(out) => layer != out,
-            Self::Only(kept) => layer == kept,
+            Self::Only(kept) => kept.contains(&layer),
+        }
+    }
+
+    /// Whether the run is under custodyd's hooks. They are attached together: a run for one of
+    /// them has both, and a run without one of them has neither.
+    fn is_hooked(self) -> bool {
+        match self {
+            Self::AllBut(out) => !HOOKS.contains(&out),
+            Self::Only(kept) => kept.iter().any(|layer| HOOKS.contains(layer)),
         }
     }
 
@@ -79,8 +91,7 @@ pub fn run(
     if let Layers::AllBut(layer @ (Layer::Environment | Layer::Fds)) = layers {
         bail!("custody-launch has no plan without `{}`", layer.name());
     }
-    let hooked = layers.keeps(Layer::CgroupInet) || layers.keeps(Layer::CgroupUnix);
-    let cgroup = if hooked {
+    let cgroup = if layers.is_hooked() {
         Some(Cgroup::below(agents)?)
     } else {
         None
@@ -113,8 +124,7 @@ fn start(
         .arg(scene.program("custody-launch"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .process_group(0);
+        .stderr(Stdio::piped());
     carried.into_environment(&mut command);
     command.spawn().context("start custody-isolate")
 }

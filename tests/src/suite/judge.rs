@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use custody_wire::layer::Layer;
 
 use crate::{
-    attempts::{Attempt, Promised, TwinShows},
-    evidence::row::{Control, Expected, Leg, LegOutcome, Outcome, Row},
+    attempts::{self, Attempt, Promised, TwinShows},
+    evidence::row::{Control, Expected, Isolation, Leg, LegOutcome, Outcome, Row},
     probe::Report,
 };
 
@@ -25,6 +25,9 @@ impl Seen {
     /// What refused, in words.
     fn refusals(&self) -> String {
         match &self.report {
+            Some(report) if report.refusals().is_empty() => {
+                last_words(report, "nothing was there to use")
+            }
             Some(report) => report.refusals().join("; "),
             None => format!("the probe did not report: {}", self.noise),
         }
@@ -40,10 +43,10 @@ pub struct Arms {
     pub reach: Seen,
     /// The same code path against what is allowed.
     pub twin: Seen,
-    /// With one layer left in; or why there was no such run.
-    pub only: Vec<(Layer, Result<Seen, String>)>,
-    /// With one layer taken out, where only one refuses alone.
-    pub without: Option<(Layer, Result<Seen, String>)>,
+    /// With one leg left in; or why there was no such run.
+    pub only: Vec<(attempts::Leg, Result<Seen, String>)>,
+    /// With one layer taken away.
+    pub all_but: Vec<(Layer, Result<Seen, String>)>,
 }
 
 /// Judges one attempt.
@@ -55,18 +58,22 @@ pub fn judge(
 ) -> Row {
     let reach = reach(&arms.reach);
     let twin = twin(attempt.twin_shows, &arms.twin, plant);
-    let legs: Vec<Leg> = arms
+    let only = arms
         .only
         .iter()
-        .map(|(layer, seen)| leg(*layer, seen))
-        .collect();
+        .map(|(layers, seen)| leg(Isolation::Only, layers, seen));
+    let all_but = arms
+        .all_but
+        .iter()
+        .map(|(layer, seen)| leg(Isolation::AllBut, &[*layer], seen));
+    let legs: Vec<Leg> = only.chain(all_but).collect();
     let mut notes = Vec::new();
     let outcome = outcome(attempt, &arms.confined, &reach, &twin, &legs);
     match &attempt.promised {
         Promised::Gate { mutant, .. } => {
             notes.push(format!("not ablated; mutant {mutant}, to come"));
         }
-        Promised::Layers(_) => notes.extend(one_leg(&legs, arms.without.as_ref())),
+        Promised::Layers(_) => notes.extend(one_leg(&legs)),
     }
     let expected = expected.get(attempt.id).cloned();
     Row {
@@ -119,7 +126,7 @@ pub fn not_attempted(
 fn promised(promised: &Promised) -> Vec<String> {
     match promised {
         Promised::Gate { .. } => vec!["gate".into()],
-        Promised::Layers(layers) => layers.iter().map(|layer| layer.name().into()).collect(),
+        Promised::Layers(legs) => legs.iter().map(|leg| joined(leg)).collect(),
     }
 }
 
@@ -164,18 +171,12 @@ fn twin(shows: TwinShows, seen: &Seen, plant: &str) -> Control {
     }
 }
 
-/// The layer that alone of all refuses, if it is one.
-pub fn only_leg(only: &[(Layer, Result<Seen, String>)]) -> Option<Layer> {
-    let mut refusing = only
-        .iter()
-        .filter(|(layer, seen)| leg(*layer, seen).outcome == LegOutcome::Refused);
-    match (refusing.next(), refusing.next()) {
-        (Some((layer, _)), None) => Some(*layer),
-        (None | Some(_), _) => None,
-    }
+fn joined(layers: &[Layer]) -> String {
+    let names: Vec<&str> = layers.iter().map(|layer| layer.name()).collect();
+    names.join("+")
 }
 
-fn leg(layer: Layer, seen: &Result<Seen, String>) -> Leg {
+fn leg(run: Isolation, layers: &[Layer], seen: &Result<Seen, String>) -> Leg {
     let (outcome, saw) = match seen {
         Err(why) => (LegOutcome::NotRun, why.clone()),
         Ok(seen) => match (&seen.reached, &seen.report) {
@@ -186,7 +187,8 @@ fn leg(layer: Layer, seen: &Result<Seen, String>) -> Leg {
         },
     };
     Leg {
-        layer: layer.name().into(),
+        run,
+        layer: joined(layers),
         outcome,
         saw,
     }
@@ -218,9 +220,9 @@ fn outcome(
         Promised::Gate { says, .. } => {
             let heard = format!("{} {}", report.said, confined.refusals());
             match says.iter().find(|words| heard.contains(**words)) {
-                Some(_) => Outcome::Refused {
+                Some(words) => Outcome::Refused {
                     layer: "gate".into(),
-                    reason: last_words(report, &confined.refusals()),
+                    reason: around(&heard, words),
                 },
                 None => inconclusive(format!("not reached, and no rule is named: {heard}")),
             }
@@ -228,7 +230,7 @@ fn outcome(
         Promised::Layers(_) => {
             let saw = confined.refusals();
             // The layer whose run alone looks like the whole; otherwise the first that refuses.
-            let refusing = || legs.iter().filter(|leg| leg.outcome == LegOutcome::Refused);
+            let refusing = || alone(legs);
             match refusing()
                 .find(|leg| leg.saw == saw)
                 .or_else(|| refusing().next())
@@ -245,31 +247,72 @@ fn outcome(
     }
 }
 
-/// Where a row stands on one layer, the run without it shows what that means.
-fn one_leg(legs: &[Leg], without: Option<&(Layer, Result<Seen, String>)>) -> Vec<String> {
-    let refusing: Vec<&Leg> = legs
+/// The refusal in which `words` stand, as the agent was told it.
+fn around(heard: &str, words: &str) -> String {
+    const CAP: usize = 300;
+    let line = heard
+        .lines()
+        .find(|line| line.contains(words))
+        .unwrap_or(heard);
+    let said = serde_json::from_str::<serde_json::Value>(line).ok();
+    let text = |pointer: &str| {
+        let found = said.as_ref()?.pointer(pointer)?;
+        Some(
+            found
+                .as_str()
+                .map_or_else(|| found.to_string(), str::to_owned),
+        )
+    };
+    let told = match (text("/error/code"), text("/error/message")) {
+        (Some(code), Some(message)) => format!("{code}: {message}"),
+        (None | Some(_), _) => text("/result/content/0/text").unwrap_or_else(|| line.into()),
+    };
+    told.trim().chars().take(CAP).collect()
+}
+
+/// The legs that refuse alone.
+fn alone(legs: &[Leg]) -> impl Iterator<Item = &Leg> {
+    legs.iter()
+        .filter(|leg| leg.run == Isolation::Only && leg.outcome == LegOutcome::Refused)
+}
+
+/// Where a row stands on one leg, it says so.
+fn one_leg(legs: &[Leg]) -> Vec<String> {
+    let needed = legs
         .iter()
-        .filter(|leg| leg.outcome == LegOutcome::Refused)
-        .collect();
-    let [only] = refusing.as_slice() else {
-        return Vec::new();
+        .filter(|leg| leg.run == Isolation::AllBut && leg.outcome == LegOutcome::Reached)
+        .map(|leg| {
+            format!(
+                "stands on one leg: {}; removed, it is reached: {}",
+                leg.layer, leg.saw
+            )
+        });
+    let mut refusing = alone(legs);
+    let single = match (refusing.next(), refusing.next()) {
+        (Some(only), None) => legs
+            .iter()
+            .find(|leg| {
+                leg.run == Isolation::AllBut
+                    && leg.layer == only.layer
+                    && leg.outcome == LegOutcome::NotRun
+            })
+            .map(|leg| {
+                format!(
+                    "stands on one leg: {}; that it is reached without it is shown by the reach \
+                     arm alone: {}",
+                    leg.layer, leg.saw
+                )
+            }),
+        (None | Some(_), _) => None,
     };
-    let removed = match without {
-        None => "the run without it was not made".into(),
-        Some((_, Err(why))) => format!("the run without it was not made: {why}"),
-        Some((_, Ok(seen))) => match &seen.reached {
-            Some(_) => "removed, it is reached".into(),
-            None => format!("removed, it is still refused: {}", seen.refusals()),
-        },
-    };
-    vec![format!("stands on one leg: {}; {removed}", only.layer)]
+    needed.chain(single).collect()
 }
 
 /// The last line that was heard, shortened: it is where a refusal names its rule.
 fn last_words(report: &Report, refusals: &str) -> String {
     const CAP: usize = 400;
-    let last = report.said.lines().last().unwrap_or(refusals);
-    let last = if last.is_empty() { refusals } else { last };
+    let mut lines = report.said.lines().rev();
+    let last = lines.find(|line| !line.is_empty()).unwrap_or(refusals);
     last.chars().take(CAP).collect()
 }
 
@@ -333,11 +376,11 @@ mod tests {
             reach: reached(),
             twin: said("HTTP/1.1 200 OK"),
             only: vec![
-                (Layer::Landlock, Ok(reached())),
-                (Layer::CgroupInet, Ok(refused("connect", "EPERM"))),
-                (Layer::Seccomp, Ok(refused("socket", "EPERM"))),
+                (&[Layer::Landlock], Ok(reached())),
+                (&[Layer::CgroupInet], Ok(refused("connect", "EPERM"))),
+                (&[Layer::Seccomp], Ok(refused("socket", "EPERM"))),
             ],
-            without: None,
+            all_but: Vec::new(),
         }
     }
 
@@ -381,11 +424,11 @@ mod tests {
                 ..arms()
             },
             Arms {
-                only: vec![(Layer::Seccomp, Ok(reached()))],
+                only: vec![(&[Layer::Seccomp], Ok(reached()))],
                 ..arms()
             },
             Arms {
-                only: vec![(Layer::Seccomp, Err("no launcher".into()))],
+                only: vec![(&[Layer::Seccomp], Err("no launcher".into()))],
                 ..arms()
             },
             Arms {
@@ -414,7 +457,7 @@ mod tests {
             noise: "killed".into(),
         };
         let row = row(&Arms {
-            only: vec![(Layer::Seccomp, Ok(silent))],
+            only: vec![(&[Layer::Seccomp], Ok(silent))],
             ..arms()
         });
         assert_eq!(row.legs[0].outcome, LegOutcome::NotRun);
@@ -423,16 +466,29 @@ mod tests {
 
     #[test]
     fn one_leg_is_named_with_what_follows_from_its_removal() {
-        let only = vec![(Layer::Seccomp, Ok(refused("socket", "EPERM")))];
-        let without = Some((Layer::Seccomp, Ok(reached())));
-        let row = row(&Arms {
-            only,
-            without,
-            ..arms()
-        });
+        let all_but = vec![
+            (Layer::Landlock, Ok(refused("socket", "EPERM"))),
+            (Layer::Seccomp, Ok(reached())),
+        ];
+        let row = row(&Arms { all_but, ..arms() });
         assert_eq!(
             row.notes,
-            ["stands on one leg: seccomp; removed, it is reached"]
+            ["stands on one leg: seccomp; removed, it is reached: the witness saw it"]
+        );
+    }
+
+    #[test]
+    fn one_leg_that_no_plan_removes_is_named_too() {
+        let row = row(&Arms {
+            only: vec![(&[Layer::Fds], Ok(refused("send", "EPIPE")))],
+            all_but: vec![(Layer::Fds, Err("no plan".into()))],
+            ..arms()
+        });
+        assert_eq!(row.notes.len(), 1);
+        assert!(
+            row.notes[0].starts_with("stands on one leg: fds;"),
+            "{:?}",
+            row.notes
         );
     }
 

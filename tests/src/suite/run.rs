@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, path::Path, process::Command};
 
 use anyhow::{Context as _, bail, ensure};
-use custody_wire::layer::Layer;
 
 use super::{
     arms::{self, Carried},
@@ -13,10 +12,10 @@ use super::{
     scene::{self, Scene},
 };
 use crate::{
-    attempts::{self, Arm, Attempt, Promised},
+    attempts::{self, Arm, Attempt, Leg, Promised},
     evidence::{
         self, Evidence, FORMAT, LayerSaid, non_claims,
-        row::{Expected, Leg, Row},
+        row::{Expected, Row},
         status::{self, RegisterHalf},
         words,
     },
@@ -161,30 +160,32 @@ fn one(
     let attack = (attempt.twin)(scene, effect(&nonce));
     let twin = confined(host, scene, &attack, &nonce, &Carried::nothing())?;
 
-    let alone = |layers: isolate::Layers, layer: Layer| -> Result<Seen, String> {
-        arm(Arm::Only(layer))
+    let isolated = |layers: isolate::Layers| -> Result<Seen, String> {
+        arm(Arm::Isolated)
             .and_then(|(attack, nonce, carried)| {
                 isolate::run(scene, layers, &attack, &nonce, &carried, &agents(host))
             })
             .map_err(|error| format!("{error:#}"))
     };
-    let mut seen = Arms {
+    let legs: &[Leg] = match &attempt.promised {
+        Promised::Gate { .. } => &[],
+        Promised::Layers(legs) => legs,
+    };
+    let seen = Arms {
         confined: seen_confined,
         reach,
         twin,
-        only: Vec::new(),
-        without: None,
-    };
-    if let Promised::Layers(layers) = &attempt.promised {
-        seen.only = layers
+        only: legs
             .iter()
-            .map(|layer| (*layer, alone(isolate::Layers::Only(*layer), *layer)))
-            .collect();
-        if let Some(layer) = judge::only_leg(&seen.only) {
-            let without = alone(isolate::Layers::AllBut(layer), layer);
-            seen.without = Some((layer, without));
-        }
-    }
+            .map(|leg| (*leg, isolated(isolate::Layers::Only(leg))))
+            .collect(),
+        all_but: legs
+            .iter()
+            .copied()
+            .flatten()
+            .map(|layer| (*layer, isolated(isolate::Layers::AllBut(*layer))))
+            .collect(),
+    };
     Ok(judge::judge(attempt, &seen, &scene.plant, expected))
 }
 
@@ -234,13 +235,11 @@ pub fn line(row: &Row) -> String {
         );
         text.push_str(&format!("\n    {expected}"));
     }
-    for Leg {
-        layer,
-        outcome,
-        saw,
-    } in &row.legs
-    {
-        text.push_str(&format!("\n    only {layer}: {outcome:?}: {saw}"));
+    for leg in &row.legs {
+        text.push_str(&format!(
+            "\n    {:?} {}: {:?}: {}",
+            leg.run, leg.layer, leg.outcome, leg.saw
+        ));
     }
     for note in &row.notes {
         text.push_str(&format!("\n    {note}"));

@@ -7,8 +7,6 @@ use std::{
     os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, ensure};
@@ -17,7 +15,7 @@ use crate::{
     attempts::Arm,
     probe::Effect,
     standin,
-    witness::record::{self, Seen},
+    witness::{process::Running, record::Seen},
 };
 
 /// The uid of the stand-ins, and of the probe in the reach arms: outside every range that custody
@@ -27,13 +25,11 @@ pub const SHARED_UID: u32 = 1_900_999_001;
 /// What stands around the attempts of one run.
 #[derive(Debug)]
 pub struct Scene {
-    /// Secrets and records: root's alone.
-    private: tempfile::TempDir,
     /// Sockets of the stand-ins, for anyone, where system services have theirs.
     public: tempfile::TempDir,
     /// The programs, as they are installed.
     programs: PathBuf,
-    witness: Child,
+    witness: Running,
     standin: Child,
     /// Where the witness listens.
     pub witness_address: SocketAddr,
@@ -58,12 +54,11 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Starts witness and stand-ins, from the programs in `programs`.
+    /// Starts the witness and the stand-in, from the programs in `programs`.
     ///
     /// # Errors
     /// When one of them does not come up.
     pub fn set(programs: &Path) -> anyhow::Result<Self> {
-        let private = tempfile::tempdir().context("a folder for secrets")?;
         let public = tempfile::Builder::new()
             .prefix("custody-bypass-")
             .tempdir_in("/run")
@@ -74,20 +69,14 @@ impl Scene {
         let held = canary("held")?;
         let client = canary("client")?;
         let leaked = format!("leaked{}", random()?);
-        let credential_file = private.path().join("credential");
         let tokens = [
-            ("vault", &vault, credential_file.clone()),
-            ("client", &client, private.path().join("client")),
-            ("leaked", &leaked, private.path().join("leaked")),
+            ("vault", vault.as_str()),
+            ("client", &client),
+            ("leaked", &leaked),
         ];
-        for (_, token, path) in &tokens {
-            write_secret(path, token)?;
-        }
-        let (witness, witness_address) = start_witness(
-            programs,
-            private.path(),
-            tokens.iter().map(|(name, _, path)| (*name, path.as_path())),
-        )?;
+        let witness = Running::start(programs, &tokens, "{}")?;
+        let witness_address = witness.address();
+        let credential_file = witness.token_file("vault");
         let path = |name: &str| public.path().join(name);
         let deputy_name = format!("custody-bypass-{}", random()?);
         let setup = standin::Setup {
@@ -116,7 +105,6 @@ impl Scene {
                 (held, "the stand-in's canary"),
             ],
             service_pids: Vec::new(),
-            private,
             public,
             programs: programs.into(),
             witness,
@@ -139,8 +127,10 @@ impl Scene {
     /// # Errors
     /// When a record cannot be read.
     pub fn seen(&self) -> io::Result<(usize, usize)> {
-        let count = |name: &str| record::read(&self.private.path().join(name)).map(|it| it.len());
-        Ok((count("accepted.jsonl")?, count("rejected.jsonl")?))
+        Ok((
+            self.witness.accepted()?.len(),
+            self.witness.rejected()?.len(),
+        ))
     }
 
     /// The effect, with the token that is given to the agent on purpose.
@@ -156,7 +146,7 @@ impl Scene {
     pub fn holders(&self, arm: Arm) -> Vec<i32> {
         match arm {
             Arm::Confined => [self.service_pids.as_slice(), &[self.standin_pid()]].concat(),
-            Arm::Only(_) | Arm::Reach => vec![self.standin_pid()],
+            Arm::Isolated | Arm::Reach => vec![self.standin_pid()],
         }
     }
 
@@ -168,7 +158,7 @@ impl Scene {
     /// Where calls are sent: the session's socket, or a dispatcher without a registry.
     pub fn session_socket(&self, arm: Arm) -> PathBuf {
         match arm {
-            Arm::Confined | Arm::Only(_) => custody_wire::launch::LISTENER.into(),
+            Arm::Confined | Arm::Isolated => custody_wire::launch::LISTENER.into(),
             Arm::Reach => self.public.path().join("dispatcher.sock"),
         }
     }
@@ -176,7 +166,7 @@ impl Scene {
     /// Where permits are sent: the session's socket, or a vault that takes anyone's.
     pub fn permit_socket(&self, arm: Arm) -> PathBuf {
         match arm {
-            Arm::Confined | Arm::Only(_) => custody_wire::launch::LISTENER.into(),
+            Arm::Confined | Arm::Isolated => custody_wire::launch::LISTENER.into(),
             Arm::Reach => self.public.path().join("permits.sock"),
         }
     }
@@ -194,11 +184,7 @@ impl Scene {
     /// # Errors
     /// When the record cannot be read.
     pub fn effects(&self, nonce: &str) -> io::Result<Vec<Seen>> {
-        let seen = record::read(&self.private.path().join("accepted.jsonl"))?;
-        Ok(seen
-            .into_iter()
-            .filter(|seen| seen.effect && seen.carries(nonce))
-            .collect())
+        self.witness.effects(nonce)
     }
 
     /// Whose canary stands in `bytes`.
@@ -220,11 +206,9 @@ impl Scene {
 
 impl Drop for Scene {
     fn drop(&mut self) {
-        for child in [&mut self.standin, &mut self.witness] {
-            // Gone already is as good.
-            drop(child.kill());
-            drop(child.wait());
-        }
+        // Gone already is as good.
+        drop(self.standin.kill());
+        drop(self.standin.wait());
     }
 }
 
@@ -242,55 +226,10 @@ fn canary(whose: &str) -> io::Result<String> {
 }
 
 /// 128 random bits, hexadecimal.
-fn random() -> io::Result<String> {
+pub(crate) fn random() -> io::Result<String> {
     let mut bytes = [0; 16];
     io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-fn write_secret(path: &Path, secret: &str) -> io::Result<()> {
-    use std::os::unix::fs::OpenOptionsExt as _;
-    fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?
-        .write_all(secret.as_bytes())
-}
-
-fn start_witness<'a>(
-    programs: &Path,
-    folder: &Path,
-    tokens: impl Iterator<Item = (&'a str, &'a Path)>,
-) -> anyhow::Result<(Child, SocketAddr)> {
-    let ready = folder.join("witness.ready");
-    let mut command = Command::new(programs.join("custody-effect-server"));
-    for (name, path) in tokens {
-        command
-            .arg("--token")
-            .arg(format!("{name}={}", path.display()));
-    }
-    let child = command
-        .arg("--accepted")
-        .arg(folder.join("accepted.jsonl"))
-        .arg("--rejected")
-        .arg(folder.join("rejected.jsonl"))
-        .arg("--ready")
-        .arg(&ready)
-        .stdin(Stdio::null())
-        .spawn()
-        .context("start custody-effect-server")?;
-    let end = Instant::now() + Duration::from_secs(10);
-    loop {
-        if let Ok(address) = fs::read_to_string(&ready) {
-            return Ok((
-                child,
-                address.trim().parse().context("the witness's address")?,
-            ));
-        }
-        ensure!(Instant::now() < end, "the witness does not come up");
-        thread::sleep(Duration::from_millis(10));
-    }
 }
 
 /// Starts the stand-in under [`SHARED_UID`], with its canary in the environment too.

@@ -7,6 +7,7 @@
 //! **Invariant:** it knows nothing of custody: no session, no permit, no program of ours.
 
 pub mod http;
+pub mod process;
 pub mod record;
 mod routes;
 

@@ -1,0 +1,59 @@
+//! The bypass suite, as a test: every row as expected, both halves there, the mandated words.
+
+use custody_tests::{
+    evidence::{
+        row::{LegOutcome, Outcome},
+        status::{PASS_WORDS, Status},
+    },
+    ground, register,
+    suite::run,
+};
+
+#[test]
+#[serial_test::file_serial(custody)]
+fn every_attempt_comes_as_expected_and_e_follows_from_the_rows() {
+    if !ground::can_run() {
+        return;
+    }
+    let source = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let half = register::check(&source).unwrap();
+    let mut show = |row: &_| println!("{}", run::line(row));
+    let evidence = run::run(&run::Options::default(), Some(half), &mut show).unwrap();
+    for row in &evidence.attempts {
+        assert!(row.as_expected, "{}", run::line(row));
+        if let Outcome::Refused { .. } = row.outcome {
+            assert!(row.reach.holds && row.twin.holds, "{row:#?}");
+        }
+        for leg in &row.legs {
+            let no_plan = leg.saw.starts_with("custody-launch has no plan");
+            assert!(
+                leg.outcome != LegOutcome::NotRun || no_plan,
+                "{}: {leg:?}",
+                row.id
+            );
+        }
+    }
+    let e = &evidence.e_status;
+    assert_eq!(
+        (e.status, e.words.as_str()),
+        (Status::Pass, PASS_WORDS),
+        "{e:#?}"
+    );
+    assert!(!e.limits.is_empty() && !evidence.non_claims.is_empty());
+}
+
+#[test]
+#[serial_test::file_serial(custody)]
+fn a_run_of_no_attempt_is_an_error_and_leaves_no_evidence() {
+    if !ground::can_run() {
+        return;
+    }
+    let options = run::Options {
+        only: Some("no such attempt".into()),
+    };
+    let error = run::run(&options, None, &mut |_| {}).unwrap_err();
+    assert!(
+        error.to_string().contains("no attempt was run"),
+        "{error:#}"
+    );
+}
