@@ -45,14 +45,16 @@ fn bare(group: &Group) -> Duration {
     start.elapsed()
 }
 
-/// To the report, and to the end of pid 1.
-fn confined(start: Start) -> (Duration, Duration) {
+/// To the report, to the command's outcome, and to the end of pid 1 and its namespaces.
+fn confined(start: Start) -> [Duration; 3] {
     let begin = Instant::now();
     let session = start.prepare().expect("sealed");
     let sealed = begin.elapsed();
     session.go();
-    session.ended();
-    (sealed, begin.elapsed())
+    session.outcome().expect("an outcome");
+    let outcome = begin.elapsed();
+    waitpid(session.child.pid, None).expect("waitpid");
+    [sealed, outcome, begin.elapsed()]
 }
 
 /// CPU time of all that was waited for: what a busy machine does not change.
@@ -78,23 +80,25 @@ fn a_confined_start_beside_a_bare_one() {
     }
     let group = Group::new();
     let folder = folder_of(4321);
-    let (mut bares, mut sealeds, mut ends, mut with) = (vec![], vec![], vec![], vec![]);
+    let mut series: [Vec<Duration>; 5] = Default::default();
     let mut cpus = [Duration::ZERO; 3];
     for turn in 0..TURNS + 30 {
         let begin = cpu();
         let one = bare(&group);
         let bare_cpu = cpu();
-        let (sealed, end) = confined(Start::command(&["/bin/true"]));
+        let [sealed, outcome, end] = confined(Start::command(&["/bin/true"]));
         let end_cpu = cpu();
-        let (_, workspace) = confined(Start::command(&["/bin/true"]).workspace(folder.path()));
+        let start = Start::command(&["/bin/true"]).workspace(folder.path());
+        let [_, workspace, _] = confined(start);
         if turn >= 30 {
             cpus[0] += bare_cpu - begin;
             cpus[1] += end_cpu - bare_cpu;
             cpus[2] += cpu() - end_cpu;
-            bares.push(one);
-            sealeds.push(sealed);
-            ends.push(end);
-            with.push(workspace);
+            let all = [one, sealed, outcome, end, workspace];
+            series
+                .iter_mut()
+                .zip(all)
+                .for_each(|(kept, one)| kept.push(one));
         }
     }
     let base_cpu = cpus[0].as_micros();
@@ -107,13 +111,15 @@ fn a_confined_start_beside_a_bare_one() {
             used * 100 / base_cpu % 100
         );
     }
-    let base = p(&mut bares, 50);
-    for (name, series) in [
-        ("bare clone3 + exec", &mut bares),
-        ("confined, to the report", &mut sealeds),
-        ("confined, whole", &mut ends),
-        ("confined with a workspace", &mut with),
-    ] {
+    let base = p(&mut series[0], 50);
+    let names = [
+        "bare clone3 + exec",
+        "confined, to the report",
+        "confined, to the outcome",
+        "confined, to its last trace",
+        "with a workspace, outcome",
+    ];
+    for (name, series) in names.iter().zip(&mut series) {
         let (middle, slow) = (p(series, 50), p(series, 99));
         println!(
             "{name:28} p50 {middle:6} µs  p99 {slow:6} µs  ratio {}.{:02}",

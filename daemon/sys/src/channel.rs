@@ -102,7 +102,7 @@ pub fn recv(
     header.msg_iov = &raw mut slice;
     header.msg_iovlen = 1;
     header.msg_control = (&raw mut control).cast();
-    header.msg_controllen = size_of::<Control>();
+    header.msg_controllen = length(size_of::<Control>());
 
     let fd = from.as_fd().as_raw_fd();
     let len = loop {
@@ -158,7 +158,7 @@ fn descriptors(header: &libc::msghdr) -> Vec<OwnedFd> {
             // SAFETY: CMSG_LEN only computes.
             let head = unsafe { libc::CMSG_LEN(0) };
             let head = usize::try_from(head).unwrap_or(usize::MAX);
-            let bytes = message.cmsg_len.saturating_sub(head);
+            let bytes = length::<_, usize>(message.cmsg_len).saturating_sub(head);
             for index in 0..bytes / size_of::<RawFd>() {
                 let offset = index.saturating_mul(size_of::<RawFd>());
                 // SAFETY: `offset` is below the data's length, which the kernel wrote.
@@ -173,6 +173,11 @@ fn descriptors(header: &libc::msghdr) -> Vec<OwnedFd> {
         current = unsafe { libc::CMSG_NXTHDR(header, current) };
     }
     fds
+}
+
+/// glibc and musl give lengths of control data different types.
+fn length<T: TryInto<U>, U: Default>(of: T) -> U {
+    of.try_into().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -96,13 +96,7 @@ pub fn leave_open(fd: OwnedFd) {
 /// # Errors
 /// When close_range(2) fails.
 pub fn close_from(first: RawFd) -> io::Result<()> {
-    let first = u32::try_from(first).map_err(|_negative| io::ErrorKind::InvalidInput)?;
-    // SAFETY: descriptors that an OwnedFd still names are closed under it; by contract the caller
-    // executes or exits next and uses none of them.
-    if unsafe { libc::close_range(first, u32::MAX, 0) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
+    close_range(first, 0)
 }
 
 /// Marks every descriptor from `first` up close-on-exec (close_range(2), CLOSE_RANGE_CLOEXEC).
@@ -110,10 +104,15 @@ pub fn close_from(first: RawFd) -> io::Result<()> {
 /// # Errors
 /// When close_range(2) fails.
 pub fn close_on_exec_from(first: RawFd) -> io::Result<()> {
-    let first = u32::try_from(first).map_err(|_negative| io::ErrorKind::InvalidInput)?;
-    let flags = i32::try_from(libc::CLOSE_RANGE_CLOEXEC).unwrap_or(4);
-    // SAFETY: only the close-on-exec flag of open descriptors changes.
-    if unsafe { libc::close_range(first, u32::MAX, flags) } < 0 {
+    close_range(first, libc::CLOSE_RANGE_CLOEXEC)
+}
+
+fn close_range(first: RawFd, flags: libc::c_uint) -> io::Result<()> {
+    let first = libc::c_uint::try_from(first).map_err(|_negative| io::ErrorKind::InvalidInput)?;
+    let last = libc::c_uint::MAX;
+    // SAFETY: descriptors that an OwnedFd still names may be closed under it; by contract the
+    // caller of `close_from` executes or exits next and uses none of them.
+    if unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())

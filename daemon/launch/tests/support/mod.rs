@@ -366,14 +366,16 @@ impl Session {
         }
     }
 
-    /// Waits for the outcome and the end of pid 1.
-    pub(crate) fn ended(&self) -> (Option<Outcome>, WaitStatus) {
+    /// Waits for the outcome; none is the end of the channel.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
         let mut buffer = [0; 64];
         let (len, _) = channel::recv(&self.channel, &mut buffer, 0).unwrap();
-        let outcome = match len {
-            0 => None,
-            _ => Some(frame::parse(&buffer[..len]).unwrap()),
-        };
+        (len > 0).then(|| frame::parse(&buffer[..len]).unwrap())
+    }
+
+    /// Waits for the outcome and the end of pid 1.
+    pub(crate) fn ended(&self) -> (Option<Outcome>, WaitStatus) {
+        let outcome = self.outcome();
         (outcome, waitpid(self.child.pid, None).unwrap())
     }
 }
