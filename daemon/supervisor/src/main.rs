@@ -57,6 +57,12 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
             "a process traces custodyd and sees what passes through it"
         );
     }
+    if kernel::has_own_mounts() {
+        tracing::warn!(
+            "custodyd is in a mount namespace of its own: workspaces will be refused, and hooks \
+             may go with it; start it in the host's"
+        );
+    }
     if arguments.check {
         say(&format!(
             "custodyd {} would start: {} policies, {} credentials, eBPF object {}\n",

@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    os::unix::ffi::OsStrExt as _,
+    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::{Path, PathBuf},
 };
 
@@ -119,6 +119,17 @@ pub fn cgroup_base(configured: Option<&Path>) -> Result<PathBuf, KernelError> {
 pub fn tracer() -> Result<Option<i32>, KernelError> {
     let pid = Process::myself()?.status()?.tracerpid;
     Ok((pid != 0).then_some(pid))
+}
+
+/// Whether our mount namespace is another than pid 1's: then folders of callers cannot be mounted
+/// (open_tree(2)), and a bpffs that we mount goes when we do.
+/// Where pid 1 does not show its own, nothing is said.
+pub fn has_own_mounts() -> bool {
+    let namespace = |process: &str| fs::metadata(format!("/proc/{process}/ns/mnt"));
+    match (namespace("self"), namespace("1")) {
+        (Ok(ours), Ok(theirs)) => ours.ino() != theirs.ino(),
+        (Err(_), _) | (_, Err(_)) => false,
+    }
 }
 
 /// The mount points that lie below `path`, `path` itself left out.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use custody_sys::cgroup::{self, Cgroup};
 use custody_wire::launch::Report;
-use nix::sys::{signal::Signal, wait::WaitStatus};
+use nix::sys::wait::WaitStatus;
 
 use super::{Custodyd, Dying, Mode, Part, chain, services::Service, workers::sealed};
 
@@ -38,8 +38,7 @@ impl Custodyd {
                 Part::Worker { order, run, .. } => {
                     self.worker_reported(number, order, run, &report);
                 }
-                Part::Front(_) => self.program_reported(number, part, &report),
-                Part::Service(_) => self.program_reported(number, part, &report),
+                Part::Front(_) | Part::Service(_) => self.program_reported(number, part, &report),
             },
             Err(error) => {
                 tracing::error!(?part, error = chain(&error), "the launch failed");
@@ -249,14 +248,20 @@ impl Custodyd {
     /// Ends everything at once, whatever went before, and leaves nothing: no process, no cgroup,
     /// no pin. What cannot be removed stays closed.
     pub(super) fn take_down(mut self) {
-        for (_, (part, process)) in std::mem::take(&mut self.processes) {
-            if let Err(error) = process.signal(Signal::SIGKILL) {
-                tracing::debug!(?part, %error, "it has ended");
-            }
-            self.bury(part, process.cgroup, process.uid);
+        for number in self.numbers_of(|_| true) {
+            self.kill_number(number);
         }
         let deadline = Instant::now() + SERVICES_MAX;
-        while !self.dying.is_empty() && Instant::now() < deadline {
+        while !(self.processes.is_empty() && self.dying.is_empty()) && Instant::now() < deadline {
+            for number in self.numbers_of(|_| true) {
+                let reaped = self.processes.get(&number).map(|(_, p)| p.reap());
+                if let Some(Ok(Some(_))) = reaped
+                    && let Some((part, mut process)) = self.processes.remove(&number)
+                {
+                    process.relay();
+                    self.bury(part, process.cgroup, process.uid);
+                }
+            }
             self.remove_dying(Instant::now());
             std::thread::sleep(super::DYING_EVERY);
         }
@@ -265,7 +270,7 @@ impl Custodyd {
         if let Err(error) = self.places.unlisten() {
             tracing::warn!(error = chain(&error), "the operators' socket stays");
         }
-        if !self.dying.is_empty() {
+        if !(self.processes.is_empty() && self.dying.is_empty()) {
             tracing::error!("not everything ended; the hooks stay attached");
             return;
         }

@@ -1,8 +1,15 @@
 //! What each of our programs may see. Arguments are places and switches, never a secret.
 
-use std::path::{Path, PathBuf};
+use std::{
+    os::fd::AsRawFd as _,
+    path::{Path, PathBuf},
+};
 
 use custody_wire::launch::{Kind, Network, Plan, Role, Service as Program};
+use nix::{
+    fcntl::{OFlag, open},
+    sys::stat::Mode,
+};
 
 use super::{Custodyd, services::Service};
 use crate::checks::users::Ids;
@@ -40,14 +47,8 @@ impl Custodyd {
                     Some(path) => arguments(&[("--config", path), ("--policies", &policies)]),
                     None => arguments(&[("--policies", &policies)]),
                 },
-                read: self
-                    .config_path
-                    .as_deref()
-                    .and_then(Path::parent)
-                    .map(Path::to_owned)
-                    .into_iter()
-                    .chain([policies])
-                    .collect(),
+                // The file alone: credentials may lie beside it.
+                read: self.config_path.iter().cloned().chain([policies]).collect(),
                 write: Vec::new(),
                 network: Network::None,
             },
@@ -130,18 +131,42 @@ fn arguments(pairs: &[(&str, &Path)]) -> Vec<String> {
         .collect()
 }
 
-/// Those that are there, where links lead: a rule of Landlock is for what is opened.
+/// Those that are there, and where they lead: a rule of Landlock is for what is opened, and
+/// `/etc/resolv.conf` leads into `/run` where a local resolver runs.
 fn existing(paths: impl Iterator<Item = &'static str>) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
-    for path in paths.map(Path::new).filter(|path| path.exists()) {
-        found.push(path.into());
-        // `/etc/resolv.conf` leads into /run where a local resolver runs.
-        if let Ok(target) = path.read_link() {
-            let target = path.parent().unwrap_or(Path::new("/")).join(target);
-            if target.exists() && target.is_absolute() {
-                found.push(target);
+    for path in paths.map(Path::new) {
+        if let Ok(target) = target(path) {
+            if target != path {
+                found.push(path.into());
             }
+            found.push(target);
         }
     }
     found
+}
+
+/// What `path` names now, every link followed.
+fn target(path: &Path) -> std::io::Result<PathBuf> {
+    let opened = open(path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
+    std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_left_out_and_links_are_followed() {
+        assert_eq!(
+            existing(["/no/such/file"].into_iter()),
+            Vec::<PathBuf>::new()
+        );
+        assert_eq!(
+            existing(["/etc/passwd"].into_iter()),
+            [PathBuf::from("/etc/passwd")]
+        );
+        let found = existing(["/proc/self/root/etc"].into_iter());
+        assert_eq!(found, [PathBuf::from("/proc/self/root/etc"), "/etc".into()]);
+    }
 }

@@ -51,8 +51,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// So many ends in a row, none after [`STAYED_UP`], and custodyd gives up: with the pauses that
-/// is some twenty seconds of trying.
-const FAILURES_MAX: u32 = 10;
+/// is some ten seconds of trying.
+const FAILURES_MAX: u32 = 8;
 
 /// One service's state.
 #[derive(Debug)]

@@ -467,7 +467,7 @@ impl Custodyd {
         };
         let last = match (&session.phase, session.outcome) {
             (Phase::Launching, _) => Last::Refused(StartRefusal::Failed {
-                step: "custody-launch ended before it reported".into(),
+                step: "custody-launch ended before it reported, or took longer than 10 s".into(),
                 errno: 0,
             }),
             (_, Some(Outcome::Exited { code })) => Last::Ended(exited(code)),
