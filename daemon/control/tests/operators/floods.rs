@@ -92,7 +92,9 @@ fn a_request_that_never_ends_is_given_up() {
     let asked = Instant::now();
     assert!(slow.hear().is_none());
     let waited = asked.elapsed();
-    assert!(waited > Duration::from_secs(5), "{waited:?}");
+    // Given up, and not only our own patience of fifteen.
+    let patience = Duration::from_secs(5)..Duration::from_secs(14);
+    assert!(patience.contains(&waited), "{waited:?}");
 }
 
 #[test]
