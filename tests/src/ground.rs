@@ -1,7 +1,7 @@
 //! What integration tests stand on: a witness, an installation with the demo's policy, and calls.
 
 use std::{
-    io::Write as _,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
 };
@@ -49,7 +49,7 @@ pub fn can_run() -> bool {
     if let Some(missing) = &missing {
         let said = format!("not attempted: needs {missing}\n");
         // Where standard error is closed, nobody reads the reason.
-        drop(std::io::stderr().write_all(said.as_bytes()));
+        drop(io::stderr().write_all(said.as_bytes()));
     }
     missing.is_none()
 }
@@ -122,6 +122,28 @@ impl Ground {
             .context("custody run")
     }
 
+    /// Runs a shell script confined, in a new workspace of the operator's that `prepare` fills.
+    ///
+    /// # Errors
+    /// When the workspace cannot be made or `custody` not be started.
+    pub fn in_workspace(
+        &self,
+        name: &str,
+        prepare: impl FnOnce(&Path) -> io::Result<()>,
+        script: &str,
+    ) -> anyhow::Result<Output> {
+        let folder = self.host.workspace(name)?;
+        prepare(&folder)?;
+        give(&folder, self.host.operator())?;
+        self.run()
+            .arg("--workdir")
+            .arg(&folder)
+            .args(["--", "/bin/bash", "-ec", script])
+            .stdin(Stdio::null())
+            .output()
+            .context("custody run")
+    }
+
     /// Runs the probe confined.
     ///
     /// # Errors
@@ -173,7 +195,7 @@ impl Ground {
     ///
     /// # Errors
     /// When its record cannot be read.
-    pub fn effects(&self, nonce: &str) -> std::io::Result<Vec<Seen>> {
+    pub fn effects(&self, nonce: &str) -> io::Result<Vec<Seen>> {
         self.witness.effects(nonce)
     }
 
@@ -193,6 +215,17 @@ impl Ground {
             .output()
             .context("custody ledger verify")
     }
+}
+
+/// Makes a folder and everything in it someone's.
+fn give(path: &Path, uid: u32) -> io::Result<()> {
+    std::os::unix::fs::chown(path, Some(uid), Some(uid))?;
+    if path.is_dir() {
+        for entry in std::fs::read_dir(path)? {
+            give(&entry?.path(), uid)?;
+        }
+    }
+    Ok(())
 }
 
 /// The message of a `send_message` call that the policy allows.

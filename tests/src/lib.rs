@@ -6,6 +6,7 @@
 //! | [`evidence`] | rows, and the status of property E computed from them |
 //! | [`ground`] | what integration tests stand on: an installation and a witness |
 //! | [`host`] | a private installation of the real programs |
+//! | [`nspawn`] | a machine with systemd as its pid 1 |
 //! | [`probe`] | one attack, as it runs inside a session |
 //! | [`register`] | every credential and key, held against the source |
 //! | [`standin`] | targets for the controls: where a layer or the gate is missing |
@@ -18,6 +19,7 @@ pub mod attempts;
 pub mod evidence;
 pub mod ground;
 pub mod host;
+pub mod nspawn;
 pub mod probe;
 pub mod register;
 pub mod standin;
