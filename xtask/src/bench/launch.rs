@@ -85,6 +85,28 @@ pub(super) fn run(places: &Places, turns: usize) -> Result<()> {
         ours.add_cpu(served * counted / all_turns);
     }
     compare(&all);
+    launcher(places)
+}
+
+/// custody-launch and custody-init alone, without custodyd and the CLI: the launcher's own
+/// measurement, which has a bare start of its own to be compared with.
+fn launcher(places: &Places) -> Result<()> {
+    say::line("\ncustody-launch alone, beside a bare start into a cgroup:");
+    let mut cargo = places.cargo();
+    cargo
+        .args([
+            "test",
+            "--quiet",
+            "--locked",
+            "--package=custody-launch",
+            "--test=cost",
+        ])
+        .args(["--", "--ignored", "--nocapture"])
+        .env("CUSTODY_PROGRAMS", places.programs());
+    let said = stage::output(&mut cargo)?;
+    for line in said.lines().filter(|line| line.contains("ratio")) {
+        say::line(line);
+    }
     Ok(())
 }
 
