@@ -1,6 +1,7 @@
 //! One machine: files laid over the shared root, booted once, its results read, gone afterwards.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
@@ -158,21 +159,33 @@ impl Machine {
         bail!("it did not end in {} s: {}", limit.as_secs(), self.said())
     }
 
-    /// What one of its steps left: `NAME.rc`, `NAME.out` and `NAME.err` in `/result`.
+    /// What its steps left, by their names: each `NAME.rc`, `NAME.out` and `NAME.err` in `/result`.
     ///
     /// # Errors
-    /// When the step was not made; what the machine said is in the error.
-    pub fn step(&self, name: &str) -> anyhow::Result<Step> {
-        let read = |ending: &str| -> anyhow::Result<String> {
-            let bytes = fs::read(self.at("result").join(format!("{name}.{ending}")))
-                .with_context(|| format!("step `{name}`: {}", self.said()))?;
-            Ok(String::from_utf8_lossy(&bytes).into_owned())
-        };
-        Ok(Step {
-            code: read("rc")?.trim().parse().context("an exit status")?,
-            out: read("out")?,
-            err: read("err")?,
-        })
+    /// When a file cannot be read or an exit status is none.
+    pub fn steps(&self) -> anyhow::Result<BTreeMap<String, Step>> {
+        let mut steps = BTreeMap::new();
+        for entry in fs::read_dir(self.at("result"))? {
+            let path = entry?.path();
+            let Some(name) = path
+                .extension()
+                .filter(|ending| *ending == "rc")
+                .and(path.file_stem())
+            else {
+                continue;
+            };
+            let read = |ending: &str| -> io::Result<String> {
+                let bytes = fs::read(path.with_extension(ending))?;
+                Ok(String::from_utf8_lossy(&bytes).into_owned())
+            };
+            let step = Step {
+                code: read("rc")?.trim().parse().context("an exit status")?,
+                out: read("out")?,
+                err: read("err")?,
+            };
+            steps.insert(name.to_string_lossy().into_owned(), step);
+        }
+        Ok(steps)
     }
 
     /// A file that it left in `/result`.

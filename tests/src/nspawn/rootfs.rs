@@ -85,7 +85,14 @@ impl Source {
             .args(["--kill-after=5", SECONDS_MAX, "unshare", "--mount"])
             .args(["mmdebstrap", "--mode=root", "--variant=minbase"])
             .arg(format!("--include={PACKAGES}"))
-            .args(["/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*"].map(exclude))
+            .args(
+                [
+                    "/usr/share/doc/*",
+                    "/usr/share/locale/*",
+                    "/usr/share/man/*",
+                ]
+                .map(exclude),
+            )
             .arg(&self.codename)
             .arg(fresh)
             .arg(format!("deb {} {} main", self.uri, self.codename))
