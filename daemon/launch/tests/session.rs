@@ -363,6 +363,41 @@ fn what_the_command_leaves_behind_ends_with_it() {
 }
 
 #[test]
+fn the_streams_are_the_commands_own_to_open_again() {
+    if !can_run() {
+        return;
+    }
+    let session = Start::sh("read x < /dev/stdin; echo $x > /dev/stdout; echo err > /dev/stderr")
+        .prepare()
+        .unwrap();
+    let ended = session.run(b"again\n");
+    assert_eq!(ended.text(), "again");
+    assert_eq!(ended.stderr, "err\n");
+}
+
+#[test]
+fn a_session_ends_with_the_thread_that_started_it() {
+    if !can_run() {
+        return;
+    }
+    let started = std::thread::spawn(|| {
+        let mut session = Start::sh("echo up; sleep 20").prepare().unwrap();
+        let mut stdout = File::from(session.end(Role::Stdout));
+        session.go();
+        stdout.read_exact(&mut [0; 3]).unwrap();
+        session
+    });
+    let session = started.join().unwrap();
+    let (outcome, status) = session.ended();
+    assert_eq!(outcome, None);
+    let killed = nix::sys::signal::Signal::SIGKILL;
+    assert!(
+        matches!(status, WaitStatus::Signaled(_, signal, _) if signal == killed),
+        "{status:?}"
+    );
+}
+
+#[test]
 fn signals_are_passed_on_to_the_command() {
     if !can_run() {
         return;

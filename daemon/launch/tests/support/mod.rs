@@ -110,14 +110,13 @@ pub(crate) fn programs() -> Programs {
             _kept: None,
         };
     }
-    let kept = tempfile::tempdir().unwrap();
+    // A link, not a copy: a descriptor that is open for writing in another test's clone3 at this
+    // moment would make the program busy (execve(2), ETXTBSY).
+    let init = Path::new(env!("CARGO_BIN_EXE_custody-init"));
+    let kept = tempfile::tempdir_in(init.parent().unwrap()).unwrap();
     let session = kept.path().to_path_buf();
     open_to_all(&session);
-    fs::copy(
-        env!("CARGO_BIN_EXE_custody-init"),
-        session.join("custody-init"),
-    )
-    .unwrap();
+    fs::hard_link(init, session.join("custody-init")).unwrap();
     Programs {
         launch: env!("CARGO_BIN_EXE_custody-launch").into(),
         session,
