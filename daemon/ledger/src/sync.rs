@@ -321,7 +321,9 @@ mod tests {
     fn wait(durable: Durable) -> Result<(), SyncError> {
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut durable = std::pin::pin!(durable);
+        let start = Instant::now();
         loop {
+            assert!(start.elapsed() < Duration::from_secs(60), "nobody woke it");
             match durable.as_mut().poll(&mut Context::from_waker(&waker)) {
                 Poll::Ready(result) => return result,
                 Poll::Pending => thread::park_timeout(Duration::from_secs(10)),

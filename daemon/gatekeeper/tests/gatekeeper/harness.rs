@@ -32,7 +32,10 @@ use gate::{
     policy::Policy,
     record::Decision,
 };
-use nix::fcntl::{Flock, FlockArg};
+use nix::{
+    fcntl::{Flock, FlockArg},
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+};
 
 /// Longer than anything that is to happen takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -367,6 +370,25 @@ impl Front {
 
     pub(crate) fn answer(&mut self) -> Answer {
         frame::read(&mut self.stream).unwrap()
+    }
+
+    /// Sends a call until it reaches a vault that has only just said hello.
+    pub(crate) fn reach(&mut self, vault: &mut Vault, tool: &str) -> Asked {
+        let start = Instant::now();
+        loop {
+            let _number = self.send(tool, "{}");
+            let mut ends = [
+                PollFd::new(vault.stream.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.stream.as_fd(), PollFlags::POLLIN),
+            ];
+            assert!(poll(&mut ends, PollTimeout::from(20_000_u16)).unwrap() > 0);
+            if ends[0].any() == Some(true) {
+                return vault.asked();
+            }
+            let answer = self.answer();
+            assert!(matches!(answer, Answer::Failed { .. }), "{answer:?}");
+            assert!(start.elapsed() < PATIENCE, "it did not reach the vault");
+        }
     }
 
     /// Sends a call that is not performed, and gives rule and reason.
