@@ -3,6 +3,7 @@
 //! Nothing of a real installation is touched, and nothing is left: what a [`Host`] put on the
 //! machine goes when it is dropped, whatever happened in between.
 
+pub mod lacking;
 mod leftovers;
 mod processes;
 mod programs;
@@ -51,6 +52,7 @@ pub struct Host {
     cgroup: PathBuf,
     first_uid: u32,
     daemon: Option<Child>,
+    lacking: Vec<i64>,
 }
 
 impl Host {
@@ -72,6 +74,7 @@ impl Host {
             first_uid: UIDS + slot * UIDS_EACH,
             folder,
             daemon: None,
+            lacking: Vec::new(),
         };
         fs::create_dir(&host.folder).with_context(|| format!("`{}`", host.folder.display()))?;
         fs::create_dir(&host.cgroup).with_context(|| format!("`{}`", host.cgroup.display()))?;
@@ -134,13 +137,26 @@ impl Host {
 
     /// custodyd, as it is started.
     pub fn daemon_command(&self) -> Command {
-        let mut command = Command::new(self.programs().join("custodyd"));
+        let program = self.programs().join("custodyd");
+        let mut command = if self.lacking.is_empty() {
+            Command::new(program)
+        } else {
+            let numbers: Vec<String> = self.lacking.iter().map(i64::to_string).collect();
+            let mut command = Command::new(self.programs().join("custody-lacking"));
+            command.arg(numbers.join(",")).arg(program);
+            command
+        };
         command
             .arg("--config")
             .arg(self.folder.join("custodyd.toml"))
             .current_dir("/")
             .process_group(0);
         command
+    }
+
+    /// From the next start on, custodyd runs as on a kernel that lacks these system calls.
+    pub fn lack(&mut self, calls: &[i64]) {
+        self.lacking = calls.to_vec();
     }
 
     /// Whether custodyd has ended, and how.
