@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`machine`] | one machine: files put into it, booted, its results read, gone afterwards |
 //! | [`rootfs`] | the root that all machines share and none changes |
+//! | [`unit`] | custodyd as a unit on a machine, and what its steps left |
 //!
 //! **Invariant:** nothing of it is on the host afterwards but the shared root, which is a cache:
 //! its mounts are in a mount namespace of its own, its processes in a cgroup of its own.
 
 pub mod machine;
 pub mod rootfs;
+pub mod unit;
 
 use std::{fs, path::Path};
 
