@@ -46,6 +46,8 @@ pub enum CgroupError {
 #[derive(Debug)]
 pub struct Cgroups {
     top: PathBuf,
+    /// The folder above, if it was made here.
+    made: Option<PathBuf>,
     groups: [(Group, Cgroup); 3],
     number: u64,
     _lock: Flock<File>,
@@ -59,6 +61,8 @@ impl Cgroups {
     pub fn make(base: &Path) -> Result<Self, CgroupError> {
         let top = base.join("custody");
         let make = |path: &Path| Cgroup::ensure(path).map_err(failed(path));
+        let made = (!base.exists()).then(|| base.to_owned());
+        make(base)?;
         make(&top)?;
         let lock = lock(&top)?;
         let groups = [
@@ -71,6 +75,7 @@ impl Cgroups {
         }
         Ok(Self {
             top,
+            made,
             groups,
             number: 0,
             _lock: lock,
@@ -105,7 +110,11 @@ impl Cgroups {
     /// # Errors
     /// When a process is left.
     pub fn remove(self) -> Result<(), CgroupError> {
-        cgroup::remove(&self.top).map_err(failed(&self.top))
+        cgroup::remove(&self.top).map_err(failed(&self.top))?;
+        match &self.made {
+            Some(base) => cgroup::remove(base).map_err(failed(base)),
+            None => Ok(()),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::Parser as _;
 use custody_config::{Config, PATH};
 use custody_supervisor::{
-    checks::{check, kernel},
+    checks::{check, kernel, root},
     hooks::Hooks,
     serve::serve,
 };
@@ -49,6 +49,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> anyhow::Result<()> {
+    root()?;
     let (config, path) = configuration(arguments.config)?;
     let checked = check(config)?;
     if let Some(pid) = kernel::tracer()? {

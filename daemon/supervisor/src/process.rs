@@ -192,6 +192,18 @@ impl Process {
         Ok(Some((frame::parse(&bytes)?, fds)))
     }
 
+    /// What custody-launch says after [`Process::go`], which is nothing but why the program was not
+    /// executed: the execution itself closes the channel, and that is [`ProcessError::Closed`].
+    ///
+    /// # Errors
+    /// See [`ProcessError`].
+    pub fn last_words(&mut self) -> Result<Option<Report>, ProcessError> {
+        let Some((bytes, _fds)) = self.receive(Report::CAP)? else {
+            return Ok(None);
+        };
+        Ok(Some(frame::parse(&bytes)?))
+    }
+
     /// What a session says after [`Process::go`], if it is there: how the command ended.
     ///
     /// # Errors

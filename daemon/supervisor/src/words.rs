@@ -109,12 +109,10 @@ impl Words {
         }
         self.written = self.written.saturating_add(1);
         let from = &self.from;
-        if line.contains("ERROR") {
-            tracing::error!(from, "{line}");
-        } else if line.contains("WARN") {
-            tracing::warn!(from, "{line}");
-        } else {
-            tracing::info!(from, "{line}");
+        match split(line) {
+            ("ERROR", line) => tracing::error!(from, "{line}"),
+            ("WARN", line) => tracing::warn!(from, "{line}"),
+            (_, line) => tracing::info!(from, "{line}"),
         }
     }
 }
@@ -122,6 +120,21 @@ impl Words {
 impl AsFd for Words {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.pipe.as_fd()
+    }
+}
+
+/// The level that `tracing` put before a line, and the line without it and its time: ours has its
+/// own.
+fn split(line: &str) -> (&str, &str) {
+    let is_time =
+        |word: &str| word.ends_with('Z') && word.starts_with(|c: char| c.is_ascii_digit());
+    let rest = match line.split_once(' ') {
+        Some((first, rest)) if is_time(first) => rest.trim_start(),
+        Some(_) | None => line,
+    };
+    match rest.split_once(' ') {
+        Some((level @ ("DEBUG" | "ERROR" | "INFO" | "TRACE" | "WARN"), rest)) => (level, rest),
+        Some(_) | None => ("", line),
     }
 }
 
@@ -151,6 +164,16 @@ mod tests {
             words.lines("line \u{e4}\n\n\x1b[2J\r\u{9b}x\nrest".as_bytes()),
             ["half a line \u{e4}", "\\u{1b}[2J\\r\\u{9b}x"]
         );
+    }
+
+    #[test]
+    fn the_level_and_time_of_a_line_are_taken_from_it() {
+        let line = "2026-11-30T04:25:57.667687Z  WARN custody_vault: x y";
+        assert_eq!(split(line), ("WARN", "custody_vault: x y"));
+        assert_eq!(split("INFO a b"), ("INFO", "a b"));
+        for plain in ["custody-gate: prctl", "ERROR", "2026Z x", ""] {
+            assert_eq!(split(plain), ("", plain));
+        }
     }
 
     #[test]

@@ -10,7 +10,10 @@
 use std::{
     fs::{self, File},
     io::{BufRead as _, BufReader, Read as _},
-    os::unix::{fs::chown, process::ExitStatusExt as _},
+    os::unix::{
+        fs::{PermissionsExt as _, chown},
+        process::{CommandExt as _, ExitStatusExt as _},
+    },
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
@@ -62,11 +65,7 @@ impl Room {
             .tempdir()
             .unwrap();
         // Callers must reach the socket.
-        fs::set_permissions(
-            folder.path(),
-            std::os::unix::fs::PermissionsExt::from_mode(0o755),
-        )
-        .unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let cgroup = Path::new(root).join(folder.path().file_name().unwrap());
         let room = Self {
             folder,
@@ -99,6 +98,24 @@ impl Room {
             programs().display(),
         );
         fs::write(self.path("custodyd.toml"), text).unwrap();
+    }
+
+    /// Programs of the room's own, to break one of them.
+    fn copied_programs(&self) -> PathBuf {
+        let copy = self.path("programs");
+        fs::create_dir_all(copy.join("session")).unwrap();
+        for name in ["control", "effect", "front", "gate", "launch", "vault"] {
+            let name = format!("custody-{name}");
+            fs::copy(programs().join(&name), copy.join(&name)).unwrap();
+        }
+        for name in ["custody-bridge", "custody-init"] {
+            let name = Path::new("session").join(name);
+            fs::copy(programs().join(&name), copy.join(&name)).unwrap();
+        }
+        let config = fs::read_to_string(self.path("custodyd.toml")).unwrap();
+        let (from, to) = (programs().display().to_string(), copy.display().to_string());
+        fs::write(self.path("custodyd.toml"), config.replace(&from, &to)).unwrap();
+        copy
     }
 
     fn custodyd(&self) -> Command {
@@ -328,7 +345,7 @@ fn a_session_ends_as_its_command_does_and_leaves_nothing() {
 
     assert_eq!(room.end(Signal::SIGTERM), Some(0));
     assert!(room.uid_is_free());
-    assert!(!room.cgroup.join("custody").exists());
+    assert!(!room.cgroup.exists());
     assert!(!room.pins().exists());
     assert!(!room.path("run/control.sock").exists());
 }
@@ -531,7 +548,7 @@ fn what_does_not_hold_at_the_start_is_said_with_what_to_do_and_nothing_is_change
         }
         assert!(!room.path("run").exists());
         assert!(!room.path("state").exists());
-        assert!(!room.cgroup.join("custody").exists());
+        assert!(!room.cgroup.exists());
     }
     room.configure("");
     fs::write(room.path("policies/plain.toml"), "format = 1\n").unwrap();
@@ -587,6 +604,92 @@ fn a_folder_that_must_not_be_a_workspace_is_refused_with_what_to_do() {
 
 #[test]
 #[file_serial(custody)]
+fn a_denial_is_in_the_log_with_who_tried_what_and_cannot_forge_a_line() {
+    let Some(room) = Room::new() else { return };
+    let program = "import socket\n\
+        for path in ('/run/dbus/a\\n\\x1b[31mforged', '\\0own'):\n\
+        \x20   try: socket.socket(socket.AF_UNIX).connect(path)\n\
+        \x20   except OSError as error: print(error.errno)";
+    let output = room.run(&["--", "/usr/bin/python3", "-c", program]);
+    assert_eq!(text(&output.stdout), "1\n111\n", "{output:?}");
+    room.until("the denial is logged", || {
+        room.log().contains("/run/dbus/a")
+    });
+    let log = room.log();
+    let line = log
+        .lines()
+        .find(|line| line.contains("/run/dbus/a"))
+        .unwrap();
+    for part in [
+        "denied who=\"session ",
+        "comm=\"python3",
+        "hook=\"connect_unix\"",
+        "forged",
+        "uid=19200000",
+    ] {
+        assert!(line.contains(part), "{part} in {line}");
+    }
+    assert!(!log.contains('\x1b'));
+}
+
+#[test]
+#[file_serial(custody)]
+fn a_service_that_cannot_be_executed_says_why() {
+    let Some(room) = Room::empty() else { return };
+    let script = room.copied_programs().join("custody-control");
+    fs::remove_file(&script).unwrap();
+    // A service is given its own program to execute, no interpreter.
+    fs::write(&script, "#!/bin/sh\nexec sleep 60\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let words = room.refused(&[]);
+    assert!(words.contains("not executed"), "{words}");
+    assert!(words.contains("execve(2)"), "{words}");
+    assert!(
+        words.contains("custody-control ended 8 times in a row"),
+        "{words}"
+    );
+    assert!(!room.cgroup.exists());
+}
+
+#[test]
+#[file_serial(custody)]
+fn a_service_manager_is_told_when_it_is_ready_and_when_it_ends() {
+    let Some(mut room) = Room::empty() else {
+        return;
+    };
+    let socket = room.path("notify");
+    let notices = std::os::unix::net::UnixDatagram::bind(&socket).unwrap();
+    notices
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
+    let next = || {
+        let mut bytes = [0; 256];
+        let len = notices.recv(&mut bytes).unwrap();
+        text(&bytes[..len])
+    };
+    let log = File::create(room.path("log")).unwrap();
+    let mut custodyd = room.custodyd();
+    custodyd.env("NOTIFY_SOCKET", &socket).stderr(log);
+    room.daemon = Some(custodyd.spawn().unwrap());
+    assert_eq!(next().trim(), "READY=1");
+    assert_eq!(room.run(&["--", "/bin/true"]).status.code(), Some(0));
+    assert_eq!(room.end(Signal::SIGTERM), Some(0));
+    assert_eq!(next().trim(), "STOPPING=1");
+}
+
+#[test]
+#[file_serial(custody)]
+fn another_than_root_is_told_why_it_cannot_be() {
+    let Some(room) = Room::empty() else { return };
+    // What nobody may execute, wherever the build put it.
+    let custodyd = room.path("custodyd");
+    fs::copy(CUSTODYD, &custodyd).unwrap();
+    let output = Command::new(custodyd).uid(65_534).output().unwrap();
+    assert!(text(&output.stderr).contains("must be root"), "{output:?}");
+}
+
+#[test]
+#[file_serial(custody)]
 fn every_uid_taken_is_said_and_one_that_comes_back_serves_again() {
     let Some(mut room) = Room::empty() else {
         return;
@@ -612,35 +715,13 @@ fn every_uid_taken_is_said_and_one_that_comes_back_serves_again() {
 #[file_serial(custody)]
 fn a_service_that_never_stays_up_ends_custodyd_and_leaves_nothing() {
     let Some(room) = Room::empty() else { return };
-    let broken = room.path("programs");
-    fs::create_dir_all(broken.join("session")).unwrap();
-    for name in ["control", "effect", "front", "launch", "vault"] {
-        fs::copy(
-            programs().join(format!("custody-{name}")),
-            broken.join(format!("custody-{name}")),
-        )
-        .unwrap();
-    }
-    for name in ["custody-bridge", "custody-init"] {
-        fs::copy(
-            programs().join("session").join(name),
-            broken.join("session").join(name),
-        )
-        .unwrap();
-    }
-    fs::copy("/bin/false", broken.join("custody-gate")).unwrap();
-    let config = fs::read_to_string(room.path("custodyd.toml")).unwrap();
-    let other = config.replace(
-        &programs().display().to_string(),
-        &broken.display().to_string(),
-    );
-    fs::write(room.path("custodyd.toml"), other).unwrap();
+    fs::copy("/bin/false", room.copied_programs().join("custody-gate")).unwrap();
     let words = room.refused(&[]);
     assert!(
         words.contains("custody-gate ended 8 times in a row"),
         "{words}"
     );
     assert!(room.uid_is_free());
-    assert!(!room.cgroup.join("custody").exists());
+    assert!(!room.cgroup.exists());
     assert!(!room.pins().exists());
 }

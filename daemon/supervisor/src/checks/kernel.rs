@@ -88,8 +88,13 @@ fn version(release: &str) -> Option<(u32, u32)> {
 /// When it is no cgroup2 folder.
 pub fn cgroup_base(configured: Option<&Path>) -> Result<PathBuf, KernelError> {
     if let Some(path) = configured {
-        return match Cgroup::ensure(path) {
-            Ok(cgroup) => Ok(cgroup.path().into()),
+        // It is made at the start if its parent is there.
+        let existing = match path.parent() {
+            Some(parent) if !path.exists() => parent,
+            Some(_) | None => path,
+        };
+        return match Cgroup::open(existing) {
+            Ok(_) => Ok(path.into()),
             Err(source) => Err(KernelError::Cgroup {
                 path: path.into(),
                 source,
@@ -100,7 +105,9 @@ pub fn cgroup_base(configured: Option<&Path>) -> Result<PathBuf, KernelError> {
     let root = me
         .mountinfo()?
         .into_iter()
-        .find(|mount| mount.fs_type == "cgroup2" && mount.root == "/")
+        .filter(|mount| mount.fs_type == "cgroup2")
+        // The whole hierarchy, where a part of it is bound elsewhere.
+        .min_by_key(|mount| mount.root != "/")
         .ok_or(KernelError::NoCgroup2)?
         .mount_point;
     let own = me.cgroups()?.into_iter().find(|group| group.hierarchy == 0);

@@ -85,15 +85,25 @@ pub struct Checked {
     pub users: Users,
 }
 
+/// Checks that we are root; before anything else, for root's files tell others nothing.
+///
+/// # Errors
+/// [`CheckError::NotRoot`].
+pub fn root() -> Result<(), CheckError> {
+    let uid = nix::unistd::geteuid();
+    if uid.is_root() {
+        Ok(())
+    } else {
+        Err(CheckError::NotRoot { uid: uid.as_raw() })
+    }
+}
+
 /// Checks everything that can be checked without changing anything.
 ///
 /// # Errors
 /// The first thing that does not hold.
 pub fn check(config: Config) -> Result<Checked, CheckError> {
-    let uid = nix::unistd::geteuid();
-    if !uid.is_root() {
-        return Err(CheckError::NotRoot { uid: uid.as_raw() });
-    }
+    root()?;
     kernel::check()?;
     let cgroup = kernel::cgroup_base(config.paths.cgroup.as_deref())?;
     if Hooks::object().is_none() {

@@ -82,6 +82,11 @@ impl Programs {
         self.folder.join(name)
     }
 
+    /// The folder of them all.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// The folder that a session is shown.
     pub fn session(&self) -> PathBuf {
         self.folder.join("session")

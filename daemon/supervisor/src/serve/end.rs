@@ -6,6 +6,8 @@ use custody_sys::cgroup::{self, Cgroup};
 use custody_wire::launch::Report;
 use nix::sys::wait::WaitStatus;
 
+use crate::process::ProcessError;
+
 use super::{Custodyd, Dying, Mode, Part, chain, services::Service, workers::sealed};
 
 /// A cgroup that is not empty after so long is complained of, once.
@@ -27,7 +29,9 @@ impl Custodyd {
         if !process.is_launching() {
             match part {
                 Part::Session(id) => self.session_said(number, id),
-                Part::Front(_) | Part::Service(_) | Part::Worker { .. } => process.hang_up(),
+                Part::Front(_) | Part::Service(_) | Part::Worker { .. } => {
+                    self.program_said(number, part);
+                }
             }
             return;
         }
@@ -54,24 +58,46 @@ impl Custodyd {
         let Some((_, process)) = self.processes.get_mut(&number) else {
             return;
         };
-        let gone = sealed(report, network).and_then(|()| process.go().map_err(|e| chain(&e)));
-        process.hang_up();
-        match gone {
-            Ok(()) => {
-                if let Part::Service(service) = part {
-                    tracing::info!(
-                        service = service.name(),
-                        pid = process.pid(),
-                        "service runs"
-                    );
+        let go = sealed(report, network).and_then(|()| process.go().map_err(|e| chain(&e)));
+        if let Err(why) = go {
+            tracing::error!(?part, why, "not executed");
+            self.kill_number(number);
+        }
+    }
+
+    /// It ended before it was executed: why?
+    fn log_last_words(&mut self, number: u64, part: Part) {
+        if let Some((_, process)) = self.processes.get_mut(&number)
+            && let Ok(Some(report)) = process.last_words()
+            && let Err(why) = sealed(&report, true)
+        {
+            tracing::error!(?part, why, "not executed");
+        }
+    }
+
+    /// The execution closed the channel, or failed and says why.
+    fn program_said(&mut self, number: u64, part: Part) {
+        let Some((_, process)) = self.processes.get_mut(&number) else {
+            return;
+        };
+        let pid = process.pid();
+        let why = match process.last_words() {
+            Ok(None) => return,
+            Ok(Some(report)) => sealed(&report, true).err(),
+            Err(ProcessError::Closed) => {
+                if let Part::Service(service) = part
+                    && !self.slots.is_running(service)
+                {
+                    tracing::info!(service = service.name(), pid, "service runs");
                     self.slots.runs(service);
                 }
+                return;
             }
-            Err(why) => {
-                tracing::error!(?part, why, "not executed");
-                self.kill_number(number);
-            }
-        }
+            Err(error) => Some(chain(&error)),
+        };
+        process.hang_up();
+        tracing::error!(?part, why, "not executed");
+        self.kill_number(number);
     }
 
     /// A pidfd became readable.
@@ -88,14 +114,12 @@ impl Custodyd {
                 return;
             }
         };
-        let launching = process.is_launching();
-        if let Part::Session(id) = part {
-            // Its last words may still be in the channel.
-            if launching {
-                self.channel_ready(number);
-            } else {
-                self.session_said(number, id);
-            }
+        let has_channel = process.channel().is_some();
+        // Its last words may still be in the channel.
+        if let Part::Session(_) = part {
+            self.channel_ready(number);
+        } else if has_channel {
+            self.log_last_words(number, part);
         }
         if let Some((_, mut process)) = self.processes.remove(&number) {
             process.relay();

@@ -4,14 +4,18 @@
 //! |---|---|
 //! | [`channels`] | orders in, notices out; a service that breaks the protocol is killed |
 //! | [`end`] | what happens when a program ends, and taking apart what it leaves |
+//! | [`fronts`] | a session's front |
+//! | [`launched`] | what custody-launch reported of a session |
 //! | [`plans`] | what each of our programs may see |
 //! | [`services`] | control, gate, vault, resolver: started, linked, started again |
-//! | [`sessions`] | a session from the order to its end, and its front |
+//! | [`sessions`] | a session from the order to its end |
 //! | [`standing`] | whether the layers of a session suffice |
 //! | [`workers`] | effect workers |
 
 mod channels;
 mod end;
+mod fronts;
+mod launched;
 mod plans;
 mod services;
 mod sessions;

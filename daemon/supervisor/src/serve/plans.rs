@@ -57,7 +57,7 @@ impl Custodyd {
                 arguments: arguments(&[
                     ("--policies", &policies),
                     ("--state", &state("gate")),
-                    ("--decisions", &state("decisions")),
+                    ("--chain", &state("decisions")),
                     ("--public", &state("public/decisions")),
                 ]),
                 read: vec![policies],
@@ -69,7 +69,7 @@ impl Custodyd {
                 arguments: arguments(&[
                     ("--policies", &policies),
                     ("--state", &state("vault")),
-                    ("--receipts", &state("receipts")),
+                    ("--chain", &state("receipts")),
                     ("--public", &state("public/receipts")),
                 ]),
                 read: vec![policies],

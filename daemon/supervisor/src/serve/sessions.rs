@@ -1,4 +1,5 @@
-//! A session: from control's order through the launch to its end, and the front beside it.
+//! A session: from control's order to its end. Its launch is in [`launched`](super::launched), the
+//! front beside it in [`fronts`](super::fronts).
 //!
 //! ```text
 //! Start ─▶ Launching ─ sealed, layers suffice ─▶ Running ─▶ Ending ─▶ (gone)
@@ -10,26 +11,19 @@
 
 use std::{
     collections::VecDeque,
-    os::fd::{AsFd as _, OwnedFd},
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use agent_ebpf::Hook;
-use custody_sys::channel;
 use custody_wire::{
-    launch::{Kind, LISTENER, Limits, Outcome, Plan, Report, Role, Session as Confined, Workspace},
-    layer::{self, Layer, Status},
+    launch::{Kind, LISTENER, Limits, Outcome, Plan, Role, Session as Confined, Workspace},
     supervise::{ControlNotice, End, GateNotice, Start, StartRefusal, VaultNotice},
 };
 use gate::id::{PolicyName, SessionId};
 use nix::sys::signal::Signal;
 
-use super::{
-    Custodyd, Mode, Part, chain, errno_of, listed,
-    services::Service,
-    standing::{in_words, suffices},
-};
+use super::{Custodyd, Mode, Part, chain, errno_of, listed, services::Service};
 use crate::{
     hooks::Group,
     process::{Process, ProcessError},
@@ -49,28 +43,31 @@ const FORWARDED: [Signal; 9] = [
     Signal::SIGWINCH,
 ];
 
-/// How often a front may end before its session does, and in what time.
-const FRONT_ENDS_MAX: usize = 5;
-const FRONT_WINDOW: Duration = Duration::from_secs(60);
-
 /// How long pid 1 may live on after it said how the command ended.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// A session that lives.
 #[derive(Debug)]
 pub(super) struct Session {
-    policy: PolicyName,
-    uid: u32,
-    phase: Phase,
-    workspace: Option<OwnedFd>,
-    placeholders: Vec<PathBuf>,
-    listener: Option<OwnedFd>,
-    front_ends: VecDeque<Instant>,
+    pub(super) policy: PolicyName,
+    pub(super) uid: u32,
+    pub(super) phase: Phase,
+    pub(super) workspace: Option<Kept>,
+    pub(super) placeholders: Vec<PathBuf>,
+    pub(super) listener: Option<OwnedFd>,
+    pub(super) front_ends: VecDeque<Instant>,
     outcome: Option<Outcome>,
 }
 
+/// The workspace, for cleaning up in it and for messages.
 #[derive(Debug)]
-enum Phase {
+pub(super) struct Kept {
+    folder: OwnedFd,
+    pub(super) path: String,
+}
+
+#[derive(Debug)]
+pub(super) enum Phase {
     Ending(Last),
     Launching,
     Running,
@@ -78,7 +75,7 @@ enum Phase {
 
 /// What control is told at the end.
 #[derive(Debug)]
-enum Last {
+pub(super) enum Last {
     Ended(End),
     Refused(StartRefusal),
 }
@@ -86,10 +83,6 @@ enum Last {
 impl Session {
     pub(super) const fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running)
-    }
-
-    pub(super) const fn policy(&self) -> &PolicyName {
-        &self.policy
     }
 }
 
@@ -141,8 +134,15 @@ impl Custodyd {
             (Some(path), Some(fd)) => Some(self.check_workspace(fd, path, start.caller_uid)?),
             (None | Some(_), _) => None,
         };
-        let kept = fds.get(1).map(OwnedFd::try_clone).transpose();
-        let kept = kept.map_err(|error| failed("fcntl(2) of the workspace", &error))?;
+        let kept = match (start.workspace, fds.get(1)) {
+            (Some(path), Some(fd)) => Some(Kept {
+                folder: fd
+                    .try_clone()
+                    .map_err(|error| failed("fcntl(2) of the workspace", &error))?,
+                path,
+            }),
+            (None | Some(_), _) => None,
+        };
 
         let uid = self.agents.take().ok_or(StartRefusal::NoUid)?;
         let made = self
@@ -202,236 +202,20 @@ impl Custodyd {
         caller: u32,
     ) -> Result<Workspace, StartRefusal> {
         let paths = &self.checked.config.paths;
-        let mut ours = vec![
+        let ours = [
             paths.policies.clone(),
             paths.runtime.clone(),
             paths.state.clone(),
             "/etc/custody".into(),
             "/run/custody".into(),
+            self.checked.programs.folder().into(),
         ];
-        ours.extend(paths.programs.clone());
         workspace::check(fd, Path::new(path), caller, &ours).map_err(|error| {
             StartRefusal::Workspace {
                 path: path.into(),
                 why: chain(&error),
             }
         })
-    }
-
-    /// custody-launch reported.
-    pub(super) fn session_reported(
-        &mut self,
-        number: u64,
-        id: SessionId,
-        report: Report,
-        fds: Vec<OwnedFd>,
-    ) {
-        let started = match report {
-            Report::Failed { layer, step, errno } => Err(self.refusal_of(id, layer, step, errno)),
-            Report::Sealed {
-                layers,
-                fds: roles,
-                placeholders,
-            } => {
-                if let Some(session) = self.sessions.get_mut(&id) {
-                    session.placeholders = placeholders;
-                }
-                self.launch(number, id, layers, &roles, fds)
-            }
-        };
-        if let Err(refusal) = started {
-            self.end_session(id, Last::Refused(refusal));
-        }
-    }
-
-    fn refusal_of(
-        &self,
-        id: SessionId,
-        layer: Option<Layer>,
-        step: String,
-        errno: i32,
-    ) -> StartRefusal {
-        match layer {
-            None => StartRefusal::Failed { step, errno },
-            Some(Layer::IdMap)
-                if self
-                    .sessions
-                    .get(&id)
-                    .is_some_and(|s| s.workspace.is_some()) =>
-            {
-                StartRefusal::Workspace {
-                    path: "of the session".into(),
-                    why: format!("it cannot be id-mapped: {step}{}", in_words(errno)),
-                }
-            }
-            Some(layer) => StartRefusal::Layer {
-                layer,
-                profile: "standard".into(),
-                detail: format!("{step}{}", in_words(errno)),
-            },
-        }
-    }
-
-    /// The layers are there: are they enough? Then the front is started and the command executed.
-    fn launch(
-        &mut self,
-        number: u64,
-        id: SessionId,
-        mut layers: Vec<layer::Report>,
-        roles: &[Role],
-        fds: Vec<OwnedFd>,
-    ) -> Result<(), StartRefusal> {
-        let hooks = [
-            (Layer::CgroupInet, Hook::SockCreate),
-            (Layer::CgroupInet, Hook::Connect4),
-            (Layer::CgroupUnix, Hook::ConnectUnix),
-        ];
-        // custody-launch cannot see the hooks of its cgroup; we attached them and look again.
-        layers.retain(|report| hooks.iter().all(|(layer, _)| *layer != report.layer));
-        for layer in [Layer::CgroupInet, Layer::CgroupUnix] {
-            layers.push(layer::Report {
-                layer,
-                status: self.hook_status(layer),
-            });
-        }
-        layers.sort_by_key(|report| report.layer);
-        let session = self.sessions.get_mut(&id).ok_or_else(gone)?;
-        if !matches!(session.phase, Phase::Launching) {
-            return Ok(()); // stopped meanwhile
-        }
-        suffices(&layers, session.workspace.is_some())?;
-        if roles.len() != fds.len() {
-            return Err(StartRefusal::Failed {
-                step: format!("{} descriptors came; {} were named", fds.len(), roles.len()),
-                errno: 0,
-            });
-        }
-        let mut terminal = Vec::new();
-        for (role, fd) in roles.iter().zip(fds) {
-            match role {
-                Role::Listener => session.listener = Some(fd),
-                Role::Master | Role::Stderr | Role::Stdin | Role::Stdout => {
-                    terminal.push((*role, fd));
-                }
-                Role::Command | Role::Inherit | Role::Workspace => {}
-            }
-        }
-        let terminal = in_order(terminal).ok_or_else(|| StartRefusal::Failed {
-            step: "the report has neither a pty nor three pipes".into(),
-            errno: 0,
-        })?;
-        let (uid, policy) = (session.uid, session.policy.clone());
-        if session.listener.is_none() {
-            return Err(StartRefusal::Failed {
-                step: "the report has no listener".into(),
-                errno: 0,
-            });
-        }
-        self.tell(
-            Service::Vault,
-            &VaultNotice::Opened {
-                session: id,
-                policy: policy.clone(),
-            },
-            &[],
-        );
-        // At the same time as the command: its first connection waits in the listener's queue.
-        self.start_front(id).map_err(|why| StartRefusal::Failed {
-            step: format!("custody-front: {why}"),
-            errno: 0,
-        })?;
-        let process = self.processes.get(&number).ok_or_else(gone)?;
-        process
-            .1
-            .go()
-            .map_err(|error| failed("custody-launch", &error))?;
-        if let Some(session) = self.sessions.get_mut(&id) {
-            session.phase = Phase::Running;
-        }
-        tracing::info!(session = %id, uid, %policy, "session runs");
-        self.give(
-            Service::Control,
-            &ControlNotice::Started {
-                session: id,
-                uid,
-                layers,
-            },
-            &terminal,
-        );
-        Ok(())
-    }
-
-    fn hook_status(&self, layer: Layer) -> Status {
-        match self.pins.missing(Group::Agents, layer == Layer::CgroupUnix) {
-            None => Status::Full,
-            Some(pin) => Status::None {
-                step: format!("pin `{}`", pin.display()),
-                errno: nix::errno::Errno::ENOENT as i32,
-            },
-        }
-    }
-
-    fn start_front(&mut self, id: SessionId) -> Result<(), String> {
-        let said = |error: &dyn std::error::Error| chain(error);
-        let session = self.sessions.get(&id).ok_or("the session is gone")?;
-        let listener = session.listener.as_ref().ok_or("it has no listener")?;
-        let listener = listener.try_clone().map_err(|error| said(&error))?;
-        let policy = session.policy.clone();
-        let uid = self
-            .fronts
-            .take()
-            .ok_or("every uid of the fronts' range is in use")?;
-        let (to_gate, to_front) = channel::pair_stream().map_err(|error| said(&error))?;
-        let made = self.cgroups.fresh(Group::Services, "front");
-        let cgroup = made.map_err(|error| {
-            self.fronts.give_back(uid);
-            said(&error)
-        })?;
-        self.denials
-            .know(cgroup.id(), format!("front of session {id}"));
-        let plan = self.front_plan(uid);
-        let fds = [to_gate.as_fd(), listener.as_fd()];
-        let part = Part::Front(id);
-        let name = format!("front of session {id}");
-        match Process::start(&self.checked.programs, cgroup, &name, plan, &fds) {
-            Ok(process) => {
-                self.register(part, process);
-            }
-            Err((cgroup, error)) => {
-                self.bury(part, cgroup, uid);
-                return Err(said(&error));
-            }
-        }
-        let notice = GateNotice::Front {
-            session: id,
-            policy,
-        };
-        self.give(Service::Gate, &notice, &[to_front]);
-        Ok(())
-    }
-
-    /// A front ended, or was not started.
-    pub(super) fn front_ended(&mut self, id: SessionId) {
-        let now = Instant::now();
-        let Some(session) = self.sessions.get_mut(&id) else {
-            return;
-        };
-        if !session.is_running() {
-            return;
-        }
-        session.front_ends.push_back(now);
-        session
-            .front_ends
-            .retain(|end| now.duration_since(*end) < FRONT_WINDOW);
-        if session.front_ends.len() > FRONT_ENDS_MAX {
-            self.stop_session(id, "its front ended too often");
-            return;
-        }
-        tracing::warn!(session = %id, "the front ended; it is started again");
-        if let Err(why) = self.start_front(id) {
-            tracing::error!(session = %id, why, "the front does not start");
-            self.stop_session(id, "its front does not start");
-        }
     }
 
     /// The session's pid 1 said something, or closed the channel.
@@ -523,7 +307,7 @@ impl Custodyd {
     }
 
     /// Kills everything of the session. The first reason counts.
-    fn end_session(&mut self, id: SessionId, last: Last) {
+    pub(super) fn end_session(&mut self, id: SessionId, last: Last) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
@@ -561,7 +345,7 @@ impl Custodyd {
 
     fn finish(&mut self, id: SessionId, session: Session) {
         if let Some(workspace) = &session.workspace {
-            workspace::remove_placeholders(workspace, &session.placeholders);
+            workspace::remove_placeholders(&workspace.folder, &session.placeholders);
         }
         self.tell(Service::Gate, &GateNotice::Ended { session: id }, &[]);
         self.tell(Service::Vault, &VaultNotice::Ended { session: id }, &[]);
@@ -592,31 +376,7 @@ impl Custodyd {
     }
 }
 
-/// The pty's master, or stdin, stdout and stderr; nothing else is a terminal.
-fn in_order(mut terminal: Vec<(Role, OwnedFd)>) -> Option<Vec<OwnedFd>> {
-    let rank = |role: Role| match role {
-        Role::Master | Role::Stdin => 0,
-        Role::Stdout => 1,
-        Role::Stderr => 2,
-        Role::Command | Role::Inherit | Role::Listener | Role::Workspace => 3,
-    };
-    terminal.sort_by_key(|(role, _)| rank(*role));
-    let roles: Vec<Role> = terminal.iter().map(|(role, _)| *role).collect();
-    let whole = matches!(
-        roles.as_slice(),
-        [Role::Master] | [Role::Stdin, Role::Stdout, Role::Stderr]
-    );
-    whole.then(|| terminal.into_iter().map(|(_, fd)| fd).collect())
-}
-
-fn gone() -> StartRefusal {
-    StartRefusal::Failed {
-        step: "the session is gone".into(),
-        errno: 0,
-    }
-}
-
-fn failed(step: &str, error: &(dyn std::error::Error + 'static)) -> StartRefusal {
+pub(super) fn failed(step: &str, error: &(dyn std::error::Error + 'static)) -> StartRefusal {
     StartRefusal::Failed {
         step: format!("{step}: {}", chain(error)),
         errno: errno_of(error),

@@ -12,7 +12,7 @@ use custody_wire::{
 };
 use gate::id::{CredentialLabel, SessionId};
 
-use super::{Custodyd, Part, chain, services::Service, sessions::Session, standing};
+use super::{Custodyd, Part, chain, services::Service, standing};
 use crate::{hooks::Group, process::Process};
 
 /// A worker that the present vault ordered, by the order's number.
@@ -53,7 +53,7 @@ impl Custodyd {
             .sessions
             .get(&session)
             .filter(|session| session.is_running())
-            .map(Session::policy);
+            .map(|session| &session.policy);
         let policy = open.ok_or("the session does not run")?;
         let has = self
             .checked
@@ -149,7 +149,6 @@ impl Custodyd {
         sealed(report, true)?;
         let (_, process) = self.processes.get_mut(&number).ok_or("it is gone")?;
         process.go().map_err(|error| chain(&error))?;
-        process.hang_up();
         let pidfd = process
             .pidfd()
             .try_clone_to_owned()

@@ -1,0 +1,82 @@
+//! A session's front: beside its command, started again when it ends, within reason.
+
+use std::{
+    os::fd::AsFd as _,
+    time::{Duration, Instant},
+};
+
+use custody_sys::channel;
+use custody_wire::supervise::GateNotice;
+use gate::id::SessionId;
+
+use super::{Custodyd, Part, chain, services::Service};
+use crate::{hooks::Group, process::Process};
+
+/// How often a front may end before its session does, and in what time.
+const FRONT_ENDS_MAX: usize = 5;
+const FRONT_WINDOW: Duration = Duration::from_secs(60);
+
+impl Custodyd {
+    pub(super) fn start_front(&mut self, id: SessionId) -> Result<(), String> {
+        let said = |error: &dyn std::error::Error| chain(error);
+        let session = self.sessions.get(&id).ok_or("the session is gone")?;
+        let listener = session.listener.as_ref().ok_or("it has no listener")?;
+        let listener = listener.try_clone().map_err(|error| said(&error))?;
+        let policy = session.policy.clone();
+        let uid = self
+            .fronts
+            .take()
+            .ok_or("every uid of the fronts' range is in use")?;
+        let (to_gate, to_front) = channel::pair_stream().map_err(|error| said(&error))?;
+        let made = self.cgroups.fresh(Group::Services, "front");
+        let cgroup = made.map_err(|error| {
+            self.fronts.give_back(uid);
+            said(&error)
+        })?;
+        self.denials
+            .know(cgroup.id(), format!("front of session {id}"));
+        let plan = self.front_plan(uid);
+        let fds = [to_gate.as_fd(), listener.as_fd()];
+        let part = Part::Front(id);
+        let name = format!("front of session {id}");
+        match Process::start(&self.checked.programs, cgroup, &name, plan, &fds) {
+            Ok(process) => {
+                self.register(part, process);
+            }
+            Err((cgroup, error)) => {
+                self.bury(part, cgroup, uid);
+                return Err(said(&error));
+            }
+        }
+        let notice = GateNotice::Front {
+            session: id,
+            policy,
+        };
+        self.give(Service::Gate, &notice, &[to_front]);
+        Ok(())
+    }
+
+    /// A front ended, or was not started.
+    pub(super) fn front_ended(&mut self, id: SessionId) {
+        let now = Instant::now();
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        if !session.is_running() {
+            return;
+        }
+        session.front_ends.push_back(now);
+        session
+            .front_ends
+            .retain(|end| now.duration_since(*end) < FRONT_WINDOW);
+        if session.front_ends.len() > FRONT_ENDS_MAX {
+            self.stop_session(id, "its front ended too often");
+            return;
+        }
+        tracing::warn!(session = %id, "the front ended; it is started again");
+        if let Err(why) = self.start_front(id) {
+            tracing::error!(session = %id, why, "the front does not start");
+            self.stop_session(id, "its front does not start");
+        }
+    }
+}

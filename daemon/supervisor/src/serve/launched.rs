@@ -1,0 +1,217 @@
+//! What custody-launch reported of a session: are its layers enough? Then the front is started and
+//! the command executed.
+
+use std::os::fd::OwnedFd;
+
+use custody_wire::{
+    launch::{Report, Role},
+    layer::{self, Layer, Status},
+    supervise::{ControlNotice, StartRefusal, VaultNotice},
+};
+use gate::id::SessionId;
+
+use super::{
+    Custodyd,
+    services::Service,
+    sessions::{Last, Phase, failed},
+    standing::{in_words, suffices},
+};
+use crate::hooks::Group;
+
+impl Custodyd {
+    /// custody-launch reported.
+    pub(super) fn session_reported(
+        &mut self,
+        number: u64,
+        id: SessionId,
+        report: Report,
+        fds: Vec<OwnedFd>,
+    ) {
+        let started = match report {
+            Report::Failed { layer, step, errno } => Err(self.refusal_of(id, layer, step, errno)),
+            Report::Sealed {
+                layers,
+                fds: roles,
+                placeholders,
+            } => {
+                if let Some(session) = self.sessions.get_mut(&id) {
+                    session.placeholders = placeholders;
+                }
+                self.launch(number, id, layers, &roles, fds)
+            }
+        };
+        if let Err(refusal) = started {
+            self.end_session(id, Last::Refused(refusal));
+        }
+    }
+
+    fn refusal_of(
+        &self,
+        id: SessionId,
+        layer: Option<Layer>,
+        step: String,
+        errno: i32,
+    ) -> StartRefusal {
+        match layer {
+            None => StartRefusal::Failed { step, errno },
+            Some(Layer::IdMap) => StartRefusal::Workspace {
+                path: self
+                    .sessions
+                    .get(&id)
+                    .and_then(|session| session.workspace.as_ref())
+                    .map_or_else(String::new, |workspace| workspace.path.clone()),
+                why: format!("it cannot be id-mapped: {step}{}", in_words(errno)),
+            },
+            Some(layer) => StartRefusal::Layer {
+                layer,
+                profile: "standard".into(),
+                detail: format!("{step}{}", in_words(errno)),
+            },
+        }
+    }
+
+    /// The layers are there: are they enough? Then the front is started and the command executed.
+    fn launch(
+        &mut self,
+        number: u64,
+        id: SessionId,
+        mut layers: Vec<layer::Report>,
+        roles: &[Role],
+        fds: Vec<OwnedFd>,
+    ) -> Result<(), StartRefusal> {
+        // custody-launch cannot see the hooks of its cgroup; we attached them and look again.
+        let hooks = [Layer::CgroupInet, Layer::CgroupUnix];
+        layers.retain(|report| !hooks.contains(&report.layer));
+        for layer in hooks {
+            layers.push(layer::Report {
+                layer,
+                status: self.hook_status(layer),
+            });
+        }
+        layers.sort_by_key(|report| report.layer);
+        let session = self.sessions.get_mut(&id).ok_or_else(gone)?;
+        if !matches!(session.phase, Phase::Launching) {
+            return Ok(()); // stopped meanwhile
+        }
+        suffices(&layers, session.workspace.is_some())?;
+        if roles.len() != fds.len() {
+            return Err(StartRefusal::Failed {
+                step: format!("{} descriptors came; {} were named", fds.len(), roles.len()),
+                errno: 0,
+            });
+        }
+        let mut terminal = Vec::new();
+        for (role, fd) in roles.iter().zip(fds) {
+            match role {
+                Role::Listener => session.listener = Some(fd),
+                Role::Master | Role::Stderr | Role::Stdin | Role::Stdout => {
+                    terminal.push((*role, fd));
+                }
+                Role::Command | Role::Inherit | Role::Workspace => {}
+            }
+        }
+        let terminal = in_order(terminal).ok_or_else(|| StartRefusal::Failed {
+            step: "the report has neither a pty nor three pipes".into(),
+            errno: 0,
+        })?;
+        let (uid, policy) = (session.uid, session.policy.clone());
+        if session.listener.is_none() {
+            return Err(StartRefusal::Failed {
+                step: "the report has no listener".into(),
+                errno: 0,
+            });
+        }
+        self.tell(
+            Service::Vault,
+            &VaultNotice::Opened {
+                session: id,
+                policy: policy.clone(),
+            },
+            &[],
+        );
+        // At the same time as the command: its first connection waits in the listener's queue.
+        self.start_front(id).map_err(|why| StartRefusal::Failed {
+            step: format!("custody-front: {why}"),
+            errno: 0,
+        })?;
+        let process = self.processes.get(&number).ok_or_else(gone)?;
+        process
+            .1
+            .go()
+            .map_err(|error| failed("custody-launch", &error))?;
+        if let Some(session) = self.sessions.get_mut(&id) {
+            session.phase = Phase::Running;
+        }
+        tracing::info!(session = %id, uid, %policy, "session runs");
+        self.give(
+            Service::Control,
+            &ControlNotice::Started {
+                session: id,
+                uid,
+                layers,
+            },
+            &terminal,
+        );
+        Ok(())
+    }
+
+    fn hook_status(&self, layer: Layer) -> Status {
+        match self.pins.missing(Group::Agents, layer == Layer::CgroupUnix) {
+            None => Status::Full,
+            Some(pin) => Status::None {
+                step: format!("pin `{}`", pin.display()),
+                errno: nix::errno::Errno::ENOENT as i32,
+            },
+        }
+    }
+}
+
+/// The pty's master, or stdin, stdout and stderr; nothing else is a terminal.
+fn in_order(mut terminal: Vec<(Role, OwnedFd)>) -> Option<Vec<OwnedFd>> {
+    let rank = |role: Role| match role {
+        Role::Master | Role::Stdin => 0,
+        Role::Stdout => 1,
+        Role::Stderr => 2,
+        Role::Command | Role::Inherit | Role::Listener | Role::Workspace => 3,
+    };
+    terminal.sort_by_key(|(role, _)| rank(*role));
+    let roles: Vec<Role> = terminal.iter().map(|(role, _)| *role).collect();
+    let whole = matches!(
+        roles.as_slice(),
+        [Role::Master] | [Role::Stdin, Role::Stdout, Role::Stderr]
+    );
+    whole.then(|| terminal.into_iter().map(|(_, fd)| fd).collect())
+}
+
+fn gone() -> StartRefusal {
+    StartRefusal::Failed {
+        step: "the session is gone".into(),
+        errno: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fds(roles: &[Role]) -> Vec<(Role, OwnedFd)> {
+        let null = || std::fs::File::open("/dev/null").unwrap().into();
+        roles.iter().map(|role| (*role, null())).collect()
+    }
+
+    #[test]
+    fn a_terminal_is_a_master_or_three_pipes_and_nothing_else() {
+        let count = |roles: &[Role]| in_order(fds(roles)).map(|fds| fds.len());
+        assert_eq!(count(&[Role::Master]), Some(1));
+        assert_eq!(count(&[Role::Stderr, Role::Stdin, Role::Stdout]), Some(3));
+        for wrong in [
+            &[][..],
+            &[Role::Master, Role::Stdin],
+            &[Role::Stdin, Role::Stdout],
+            &[Role::Stdin, Role::Stdout, Role::Stderr, Role::Stderr],
+            &[Role::Master, Role::Master],
+        ] {
+            assert_eq!(count(wrong), None, "{wrong:?}");
+        }
+    }
+}
