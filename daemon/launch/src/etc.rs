@@ -3,7 +3,12 @@
 //! An entry that is not listed is not there: `/etc` of a host holds tokens (`npmrc`, `pip.conf`,
 //! `gitconfig`) and names of people. No `resolv.conf`: nothing inside resolves. No `machine-id`.
 
-use std::{fs, io, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{
+    fs::{self, File},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _},
+    path::Path,
+};
 
 use custody_sys::mount::{Depth, Tree};
 
@@ -71,8 +76,9 @@ const LARGEST: u64 = 1 << 20;
 /// Fills `/etc`.
 pub(crate) fn build(root: &Root, uid: u32, gid: u32) -> Result<(), Failure> {
     root.folder("/etc", 0o755)?;
+    let mut buffer = vec![0; 16 << 10];
     for (name, how, _why) in SHOWN {
-        show(root, name, how)?;
+        show(root, name, how, &mut buffer)?;
     }
     let shell = if Path::new("/bin/bash").exists() {
         "/bin/bash"
@@ -110,12 +116,12 @@ fn write(root: &Root, name: &str, text: &str) -> Result<(), Failure> {
     fs::write(root.place("/etc").join(name), text).mount(|| format!("write(2) of `/etc/{name}`"))
 }
 
-fn show(root: &Root, name: &str, how: How) -> Result<(), Failure> {
+fn show(root: &Root, name: &str, how: How, buffer: &mut [u8]) -> Result<(), Failure> {
     let host = Path::new("/etc").join(name);
     let place = root.place("/etc").join(name);
     let shown = match how {
         How::Bind => bind(&host, &place),
-        How::Copy => copy(&host, &place),
+        How::Copy => copy(&host, &place, buffer),
     };
     match shown {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -130,11 +136,18 @@ fn bind(host: &Path, place: &Path) -> io::Result<()> {
     tree.attach(nix::fcntl::AT_FDCWD, place)
 }
 
-fn copy(host: &Path, place: &Path) -> io::Result<()> {
-    let found = fs::symlink_metadata(host)?;
-    if found.is_symlink() {
-        return std::os::unix::fs::symlink(fs::read_link(host)?, place);
-    }
+/// A symlink as a symlink, a file through `buffer`, which all files share: fresh memory for each
+/// would be a page fault for every 4 KiB.
+fn copy(host: &Path, place: &Path, buffer: &mut [u8]) -> io::Result<()> {
+    let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
+    let mut from = match File::options().read(true).custom_flags(flags).open(host) {
+        Ok(from) => from,
+        Err(error) if error.raw_os_error() == Some(nix::libc::ELOOP) => {
+            return std::os::unix::fs::symlink(fs::read_link(host)?, place);
+        }
+        Err(error) => return Err(error),
+    };
+    let found = from.metadata()?;
     // What others may not read on the host is not for a session either.
     if !found.is_file() || found.permissions().mode() & 0o004 == 0 {
         return Ok(());
@@ -142,5 +155,12 @@ fn copy(host: &Path, place: &Path) -> io::Result<()> {
     if found.len() > LARGEST {
         return Err(io::Error::other(format!("over {LARGEST} bytes")));
     }
-    fs::write(place, fs::read(host)?)
+    let mut to = File::create_new(place)?;
+    loop {
+        let len = from.read(buffer)?;
+        match buffer.get(..len) {
+            None | Some([]) => return Ok(()),
+            Some(part) => to.write_all(part)?,
+        }
+    }
 }

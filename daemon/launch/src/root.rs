@@ -130,8 +130,9 @@ impl Root {
                 return Ok(());
             }
         } else {
-            fs::create_dir_all(self.place(PROGRAMS))
-                .mount(|| format!("mkdir(2) of `{PROGRAMS}`"))?;
+            for folder in ["/usr/lib", "/usr/lib/custody", PROGRAMS] {
+                self.folder(folder, 0o755)?;
+            }
             let lower = format!("lowerdir=/usr:{}", usr.display());
             let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
             mount(
@@ -165,18 +166,15 @@ impl Root {
     /// `/bin` and its like: a symlink where the host has one, a bind where it has a folder.
     fn like_the_host(&self, name: &str) -> Result<(), Failure> {
         let host = format!("/{name}");
-        match fs::symlink_metadata(&host) {
-            Ok(found) if found.is_symlink() => {
-                let target = fs::read_link(&host).mount(|| format!("readlink(2) of `{host}`"))?;
-                symlink(target, &self.place(&host))
-            }
-            Ok(found) if found.is_dir() => {
+        // readlink(2) says by its errno what is not a symlink.
+        match fs::read_link(&host) {
+            Ok(target) => symlink(target, &self.place(&host)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                 let place = self.folder(&host, 0o755)?;
                 self.show_tree(&host, &place)
             }
-            Ok(_) => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error).mount(|| format!("stat(2) of `{host}`")),
+            Err(error) => Err(error).mount(|| format!("readlink(2) of `{host}`")),
         }
     }
 

@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::print_stdout,
-    clippy::unwrap_used,
     reason = "a test ends at the first thing that is not as it should be"
 )]
 
