@@ -8,7 +8,7 @@ use custody_ledger::{
 };
 use gate::{chain::Place, record::Decision};
 
-use crate::clock::Clock;
+use custody_service::{clock::Clock, reason};
 
 /// The chain of the decision records. What it cannot keep is not done.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Book {
     pub(crate) fn record(&self, decision: &Decision) -> Result<Place, Unrecorded> {
         self.writer.borrow_mut().append(decision).map_err(|error| {
             tracing::error!(
-                error = crate::chain_of(&error),
+                error = reason::chain_of(&error),
                 "a decision was not recorded"
             );
             Unrecorded

@@ -339,7 +339,7 @@ async fn wait(
             biased;
             answer = &mut answer => return answer.map_err(|Gone| Lost::Vault),
             told = tell => if let Err(error) = told {
-                tracing::error!(error = crate::chain_of(&error), "a decision is not on disk");
+                tracing::error!(error = custody_service::reason::chain_of(&error), "a decision is not on disk");
                 return Err(Lost::NotDurable);
             },
         }

@@ -3,7 +3,8 @@
 use std::{cell::RefCell, os::fd::OwnedFd, rc::Rc, time::Duration};
 
 use custody_ledger::{key::KeyError, tail::OpenError, writer::Writer};
-use custody_wire::supervise::Head;
+use custody_service::{clock::Clock, folders::Folders, policies::PoliciesError, reason};
+use custody_wire::{frame::FrameError, supervise::Head};
 use ed25519_dalek::SigningKey;
 use gate::{
     chain::{ChainName, Place, key_id},
@@ -17,12 +18,10 @@ use tokio::{
 use zeroize::Zeroizing;
 
 use crate::{
-    args::Args,
     book::{Book, Unrecorded},
-    clock::Clock,
     control, front,
     notices::{Notice, NoticeError, Notices, stream},
-    policies::{self, Policies, PoliciesError},
+    policies::{self, Policies},
     session::Sessions,
     vault::Vault,
 };
@@ -34,7 +33,7 @@ const HEADS: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where things are.
-    pub places: Args,
+    pub places: Folders,
     /// Who must own the policies: root, outside of tests.
     pub policy_owner: u32,
     /// The clocks.
@@ -43,7 +42,7 @@ pub struct Config {
 
 impl Config {
     /// The configuration of a real gate.
-    pub fn new(places: Args, clock: Rc<dyn Clock>) -> Self {
+    pub fn new(places: Folders, clock: Rc<dyn Clock>) -> Self {
         Self {
             places,
             policy_owner: 0,
@@ -72,6 +71,14 @@ pub enum GateError {
     Random {
         /// Its words.
         why: String,
+    },
+    /// The list of a policy's tools is longer than an answer may be.
+    #[error("policy `{name}` has more tools than one answer holds")]
+    Tools {
+        /// The policy.
+        name: PolicyName,
+        /// What is too long.
+        source: FrameError,
     },
     /// The start could not be recorded.
     #[error("the start cannot be recorded")]
@@ -136,13 +143,13 @@ fn start(config: Config) -> Result<Keeper, GateError> {
         policy_owner,
         clock,
     } = config;
-    let policies = policies::load(&places.policies, policy_owner).map_err(GateError::Policies)?;
+    let policies = policies::load(&places.policies, policy_owner)?;
     let chain = ChainName::Decisions;
     let private = places.state.join(format!("{chain}.key"));
     let public = places.public.join(format!("{chain}.pub"));
     let record_key =
         custody_ledger::key::load_or_create(&private, &public).map_err(GateError::Key)?;
-    let (writer, tail) = Writer::open(&places.decisions, record_key).map_err(GateError::Chain)?;
+    let (writer, tail) = Writer::open(&places.chain, record_key).map_err(GateError::Chain)?;
     tracing::info!(
         ?tail,
         head = writer.head().position,
@@ -193,7 +200,7 @@ fn meet(keeper: &Rc<Keeper>, ends: &Ends, notice: Notice) {
             let keeper = Rc::clone(keeper);
             let task = task::spawn_local(async move {
                 let why = control::serve(&keeper, stream).await;
-                tracing::info!(why = crate::chain_of(&why), "the channel to control ended");
+                tracing::info!(why = reason::chain_of(&why), "the channel to control ended");
             });
             replace(&ends.control, task.abort_handle());
         }
@@ -208,7 +215,7 @@ fn meet(keeper: &Rc<Keeper>, ends: &Ends, notice: Notice) {
                 let key = keeper.permit_key.verifying_key().to_bytes();
                 let why = keeper.vault.serve(stream, key).await;
                 tracing::warn!(
-                    why = crate::chain_of(&why),
+                    why = reason::chain_of(&why),
                     "the channel to the vault ended"
                 );
             });
@@ -235,7 +242,7 @@ impl Keeper {
         let served = Rc::clone(&session);
         let task = task::spawn_local(async move {
             let why = front::serve(&keeper, &served, stream).await;
-            tracing::info!(session = %served.id, why = crate::chain_of(&why), "a front ended");
+            tracing::info!(session = %served.id, why = reason::chain_of(&why), "a front ended");
         });
         session.fronted_by(task.abort_handle());
     }

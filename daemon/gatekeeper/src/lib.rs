@@ -8,10 +8,8 @@
 //! recorded is not done.
 #![forbid(unsafe_code)]
 
-pub mod args;
 mod book;
 mod call;
-pub mod clock;
 mod control;
 mod front;
 mod keeper;
@@ -24,16 +22,3 @@ mod window;
 
 pub use keeper::{Config, GateError, serve};
 pub use notices::NoticeError;
-pub use policies::PoliciesError;
-
-/// The whole chain of causes in one line.
-fn chain_of(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
-}

@@ -8,6 +8,7 @@ use std::{
     os::fd::OwnedFd,
 };
 
+use custody_service::reason;
 use custody_sys::{memfd, memory::Locked};
 use gate::id::CredentialLabel;
 
@@ -139,7 +140,7 @@ pub(crate) enum NoCredential {
 impl Credentials {
     /// Takes the credential in `fd` into custody. A newer one replaces it.
     pub(crate) fn take(&mut self, label: CredentialLabel, fd: OwnedFd) {
-        let credential = Credential::read(fd).map_err(|error| crate::chain_of(&error));
+        let credential = Credential::read(fd).map_err(|error| reason::chain_of(&error));
         match &credential {
             Ok(_) => tracing::info!(credential = %label, "in custody"),
             Err(why) => tracing::error!(credential = %label, why, "credential refused"),
@@ -203,7 +204,7 @@ mod tests {
             &long,
         ] {
             let error = Credential::read(file(bad.as_bytes())).unwrap_err();
-            assert!(!crate::chain_of(&error).contains("fake"), "{error}");
+            assert!(!reason::chain_of(&error).contains("fake"), "{error}");
         }
     }
 

@@ -6,6 +6,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
+use custody_service::reason;
 use custody_wire::supervise::EGRESS_MAX;
 use gate::{floor::Floor, origin::Origin};
 
@@ -78,7 +79,7 @@ async fn checked(
             })
             .map_err(|why| EgressError::Unresolved {
                 host: origin.host().into(),
-                why: crate::plain(&why),
+                why: reason::plain(&why),
             })?,
     };
     if let Some(&address) = found

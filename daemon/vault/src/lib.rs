@@ -11,8 +11,6 @@
 #![forbid(unsafe_code)]
 
 mod accept;
-pub mod args;
-pub mod clock;
 pub mod credential;
 mod custodyd;
 mod doubts;
@@ -29,7 +27,6 @@ mod worker;
 mod workers;
 
 pub use custodyd::NoticeError;
-pub use policies::PoliciesError;
 pub use vault::{Config, VaultError, serve};
 
 /// The most calls of one session on their way.
@@ -41,29 +38,3 @@ const SESSION_CALLS_MAX: u32 = 16;
 /// The most calls on their way over all sessions. Each holds its request and its answer, some
 /// 2 MiB at worst.
 const ALL_CALLS: usize = 256;
-
-/// The longest reason in bytes.
-const WHY_MAX: usize = 1 << 10;
-
-/// The whole chain of causes in one line.
-fn chain_of(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
-}
-
-/// A reason that another program wrote, so that it can stand in a receipt and a log: no control
-/// character, not too long.
-fn plain(text: &str) -> String {
-    let mut plain: String = text
-        .chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    plain.truncate(plain.floor_char_boundary(WHY_MAX));
-    plain
-}

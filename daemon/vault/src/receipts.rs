@@ -12,7 +12,7 @@ use gate::{
 };
 use tokio::sync::Notify;
 
-use crate::clock::Clock;
+use custody_service::{clock::Clock, reason};
 
 /// The chain. A failure of it is the end of the vault: no effect without a receipt.
 #[derive(Debug)]
@@ -115,7 +115,7 @@ impl Receipts {
 
     fn fail(&self, error: &dyn std::error::Error) -> ChainFailed {
         tracing::error!(
-            error = crate::chain_of(error),
+            error = reason::chain_of(error),
             "the receipts failed; nothing more is performed"
         );
         self.failed.set(true);

@@ -10,6 +10,7 @@ use std::{
 };
 
 use custody_ledger::{key::KeyError, tail::OpenError, writer::Writer};
+use custody_service::{clock::Clock, folders::Folders, policies::PoliciesError, reason};
 use custody_wire::{
     permit::Answer,
     supervise::{Head, VaultOrder},
@@ -24,13 +25,11 @@ use gate::{
 use tokio::sync::Notify;
 
 use crate::{
-    args::Args,
-    clock::Clock,
     credential::Credentials,
     custodyd::{Custodyd, Notice, NoticeError, stream},
     doubts::Doubts,
     gate_link::{self, Link},
-    policies::{self, Policies, PoliciesError},
+    policies::{self, Policies},
     receipts::Receipts,
     resolver::Resolver,
     session::Session,
@@ -45,7 +44,7 @@ const SWEEP: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Where things are.
-    pub places: Args,
+    pub places: Folders,
     /// Who must own the policies: root, outside of tests.
     pub policy_owner: u32,
     /// The clocks.
@@ -56,7 +55,7 @@ pub struct Config {
 
 impl Config {
     /// The configuration of a real vault.
-    pub fn new(places: Args, clock: Rc<dyn Clock>) -> Self {
+    pub fn new(places: Folders, clock: Rc<dyn Clock>) -> Self {
         Self {
             places,
             policy_owner: 0,
@@ -172,12 +171,11 @@ fn start(config: Config, channel: OwnedFd) -> Result<Vault, VaultError> {
     getrandom::fill(&mut epoch).map_err(|error| VaultError::Random {
         why: error.to_string(),
     })?;
-    let (writer, tail) =
-        Writer::<Effect>::open(&places.receipts, key).map_err(VaultError::Chain)?;
+    let (writer, tail) = Writer::<Effect>::open(&places.chain, key).map_err(VaultError::Chain)?;
     tracing::info!(?tail, "receipts opened");
-    let doubts = Doubts::read(&places.receipts, &verifying).map_err(|error| VaultError::Scan {
-        folder: places.receipts.clone(),
-        why: crate::chain_of(&error),
+    let doubts = Doubts::read(&places.chain, &verifying).map_err(|error| VaultError::Scan {
+        folder: places.chain.clone(),
+        why: reason::chain_of(&error),
     })?;
     let receipts = Receipts::new(writer, Rc::clone(&config.clock));
     // First the doubts, then the line that says that there are none before it.
@@ -320,7 +318,7 @@ impl Vault {
         match stream(fd) {
             Ok(stream) => drop(tokio::task::spawn_local(async move {
                 let why = gate_link::serve(vault, turn, stream).await;
-                tracing::warn!(why = crate::chain_of(&why), "the gate is gone");
+                tracing::warn!(why = reason::chain_of(&why), "the gate is gone");
             })),
             Err(error) => tracing::error!(%error, "the gate's channel is not usable"),
         }

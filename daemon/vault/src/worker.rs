@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use custody_service::reason;
 use custody_sys::channel;
 use custody_wire::{
     agent::RESULT_CAP,
@@ -160,7 +161,7 @@ impl Worker {
             tracing::info!(order = self.order, why, "worker ended");
         }
         for (_number, answered) in self.waiting.borrow_mut().drain() {
-            let why = format!("the worker ended in mid-call: {}", crate::plain(why));
+            let why = format!("the worker ended in mid-call: {}", reason::plain(why));
             // Whoever waits may have given up.
             drop(answered.send(Performed::InDoubt { why }));
         }
@@ -255,7 +256,7 @@ async fn read(mut from: OwnedReadHalf, worker: &std::rc::Weak<Worker>) -> String
                 (number, performed)
             }
             Ok(Answer::Failed { number, why, sent }) => {
-                let why = crate::plain(&why);
+                let why = reason::plain(&why);
                 let performed = if sent {
                     Performed::InDoubt { why }
                 } else {

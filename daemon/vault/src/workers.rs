@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use custody_service::reason;
 use custody_wire::{perform::Placement, supervise::VaultOrder};
 use gate::{
     id::{CredentialLabel, SessionId},
@@ -135,7 +136,7 @@ impl Workers {
         drop(self.starting.borrow_mut().remove(&order));
         let (channel, pid) = match outcome {
             Ok(Ok(Ok(fds))) => fds,
-            Ok(Ok(Err(why))) => return Err(not_started(crate::plain(&why))),
+            Ok(Ok(Err(why))) => return Err(not_started(reason::plain(&why))),
             Ok(Err(_dropped)) => return Err(not_started("the session ended".into())),
             Err(_late) => {
                 // It may come later: then it is ended, see `started`.

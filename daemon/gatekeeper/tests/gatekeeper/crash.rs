@@ -71,7 +71,7 @@ fn a_torn_end_is_cut_and_the_next_start_goes_on() {
     let _front = bench.open(SESSION);
     let before = bench.records();
     bench.end();
-    let path = bench.places.decisions.join("000001.jsonl");
+    let path = bench.places.chain.join("000001.jsonl");
     let mut bytes = std::fs::read(&path).unwrap();
     bytes.extend_from_slice(b"{\"body\":{\"allowed\":{\"at\":1");
     std::fs::write(&path, bytes).unwrap();
@@ -85,7 +85,7 @@ fn a_torn_end_is_cut_and_the_next_start_goes_on() {
         &bench.places.public.join("decisions.pub"),
     )
     .unwrap();
-    let (_writer, tail) = Writer::<Decision>::open(&bench.places.decisions, key).unwrap();
+    let (_writer, tail) = Writer::<Decision>::open(&bench.places.chain, key).unwrap();
     assert_eq!(tail, Tail::Clean);
 }
 
@@ -109,7 +109,7 @@ fn without_room_for_its_record_every_call_is_refused_and_with_room_it_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let places = crate::harness::places(dir.path());
         let tmpfs = Some("tmpfs");
-        let folder = places.decisions.clone();
+        let folder = places.chain.clone();
         mount(tmpfs, &folder, tmpfs, MsFlags::empty(), Some("size=32k")).unwrap();
         let mut bench = Bench::start_in(dir, places);
         let mut vault = bench.vault();

@@ -14,7 +14,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use custody_gatekeeper::{Config, GateError, args::Args, clock::BootClock};
+use custody_gatekeeper::{Config, GateError};
+use custody_service::{clock::BootClock, folders::Folders};
 use custody_sys::channel;
 use custody_wire::{
     agent::{self, Answer},
@@ -49,7 +50,7 @@ pub(crate) const CUSTOMER: &str = "customer@example.test";
 
 /// A gate, and custodyd's and control's end of it.
 pub(crate) struct Bench {
-    pub(crate) places: Args,
+    pub(crate) places: Folders,
     pub(crate) control: UnixStream,
     custodyd: Option<OwnedFd>,
     process: Process,
@@ -92,16 +93,16 @@ pub(crate) fn audience() -> Digest {
 }
 
 /// Folders with the demo's policy, compiled.
-pub(crate) fn places(dir: &Path) -> Args {
+pub(crate) fn places(dir: &Path) -> Folders {
     let place = |name: &str| {
         let path = dir.join(name);
         fs::create_dir(&path).unwrap();
         path
     };
-    let places = Args {
+    let places = Folders {
         policies: place("policies"),
         state: place("state"),
-        decisions: place("decisions"),
+        chain: place("decisions"),
         public: place("public"),
     };
     let text = include_str!("../../../../fixtures/policies/demo.toml");
@@ -111,7 +112,7 @@ pub(crate) fn places(dir: &Path) -> Args {
 }
 
 /// A gate in a thread of its own, as it runs in its program.
-pub(crate) fn in_thread(places: &Args, fd: OwnedFd) -> JoinHandle<Result<(), GateError>> {
+pub(crate) fn in_thread(places: &Folders, fd: OwnedFd) -> JoinHandle<Result<(), GateError>> {
     let places = places.clone();
     thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -125,7 +126,7 @@ pub(crate) fn in_thread(places: &Args, fd: OwnedFd) -> JoinHandle<Result<(), Gat
 }
 
 /// The program itself, with the channel as descriptor 3.
-fn program(places: &Args, fd: OwnedFd) -> Child {
+fn program(places: &Folders, fd: OwnedFd) -> Child {
     // A shell moves the descriptor: between fork(2) and exec only unsafe code could.
     Command::new("/bin/sh")
         .args(["-c", "exec \"$@\" 3<&0 0</dev/null", "sh"])
@@ -134,8 +135,8 @@ fn program(places: &Args, fd: OwnedFd) -> Child {
         .arg(&places.policies)
         .arg("--state")
         .arg(&places.state)
-        .arg("--decisions")
-        .arg(&places.decisions)
+        .arg("--chain")
+        .arg(&places.chain)
         .arg("--public")
         .arg(&places.public)
         .stdin(Stdio::from(fd))
@@ -153,7 +154,7 @@ impl Bench {
     }
 
     /// A gate in a thread, in these places.
-    pub(crate) fn start_in(dir: tempfile::TempDir, places: Args) -> Self {
+    pub(crate) fn start_in(dir: tempfile::TempDir, places: Folders) -> Self {
         Self::begin(dir, places, |places, fd| {
             Process::Thread(Some(in_thread(places, fd)))
         })
@@ -168,7 +169,11 @@ impl Bench {
         })
     }
 
-    fn begin(dir: tempfile::TempDir, places: Args, start: fn(&Args, OwnedFd) -> Process) -> Self {
+    fn begin(
+        dir: tempfile::TempDir,
+        places: Folders,
+        start: fn(&Folders, OwnedFd) -> Process,
+    ) -> Self {
         let (custodyd, theirs) = channel::pair_seqpacket().unwrap();
         let process = start(&places, theirs);
         let control = give(&custodyd, &GateNotice::Control);
@@ -196,7 +201,7 @@ impl Bench {
             Process::Thread(handle) => {
                 if let Some(handle) = handle.take() {
                     handle.join().unwrap().unwrap();
-                    wait_unlocked(&self.places.decisions);
+                    wait_unlocked(&self.places.chain);
                 }
             }
             Process::Program(child) => {
@@ -279,7 +284,7 @@ impl Bench {
     /// part of it yet.
     pub(crate) fn records(&self) -> Vec<Decision> {
         let key = custody_ledger::key::read_public(&self.places.public.join("decisions.pub"));
-        let text = fs::read(self.places.decisions.join("000001.jsonl")).unwrap();
+        let text = fs::read(self.places.chain.join("000001.jsonl")).unwrap();
         let mut records = Vec::new();
         let seen = |_at, body| records.push(body);
         let _whole = chain::verify(&[key.unwrap()], chain::Place::START, &text, seen).unwrap();

@@ -5,13 +5,14 @@ use std::{
     os::unix::fs::{PermissionsExt as _, symlink},
 };
 
-use custody_gatekeeper::{GateError, PoliciesError, args::Args};
+use custody_gatekeeper::GateError;
+use custody_service::{folders::Folders, policies::PoliciesError};
 use custody_sys::channel;
 
 use crate::harness::{in_thread, places};
 
 /// The error of a gate that does not start in these places.
-fn refused(places: &Args) -> GateError {
+fn refused(places: &Folders) -> GateError {
     let (_ours, theirs) = channel::pair_seqpacket().unwrap();
     in_thread(places, theirs).join().unwrap().unwrap_err()
 }

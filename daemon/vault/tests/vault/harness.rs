@@ -20,8 +20,9 @@ use std::{
     time::Duration,
 };
 
+use custody_service::{clock::Clock, folders::Folders};
 use custody_sys::{channel, memfd};
-use custody_vault::{Config, VaultError, args::Args, clock::Clock};
+use custody_vault::{Config, VaultError};
 use custody_wire::{
     Message as _, frame,
     perform::{Resolve, Resolved},
@@ -102,7 +103,7 @@ pub(crate) struct Bench {
     pub(crate) gate: Gate,
     custodyd: OwnedFd,
     vault: Process,
-    places: Args,
+    places: Folders,
     _dir: tempfile::TempDir,
 }
 
@@ -237,10 +238,10 @@ impl Bench {
             fs::create_dir(&path).unwrap();
             path
         };
-        let places = Args {
+        let places = Folders {
             policies: place("policies"),
             state: place("state"),
-            receipts: place("receipts"),
+            chain: place("receipts"),
             public: place("public"),
         };
         let name = PolicyName::parse("test").unwrap();
@@ -421,7 +422,7 @@ impl Bench {
     }
 
     pub(crate) fn receipts(&self) -> PathBuf {
-        self.places.receipts.clone()
+        self.places.chain.clone()
     }
 
     /// Waits until `what` holds.
@@ -435,9 +436,9 @@ impl Bench {
     }
 }
 
-fn chain(places: &Args) -> Vec<(Place, Effect)> {
+fn chain(places: &Folders) -> Vec<(Place, Effect)> {
     let key = custody_ledger::key::read_public(&places.public.join("receipts.pub")).unwrap();
-    let text = fs::read(places.receipts.join("000001.jsonl")).unwrap();
+    let text = fs::read(places.chain.join("000001.jsonl")).unwrap();
     let mut lines = Vec::new();
     verify(&[key], Place::START, &text, |place, line| {
         lines.push((place, line));
@@ -551,7 +552,7 @@ struct Process {
 }
 
 impl Process {
-    fn start(places: &Args, clock: &TestClock, idle: Duration, channel: OwnedFd) -> Self {
+    fn start(places: &Folders, clock: &TestClock, idle: Duration, channel: OwnedFd) -> Self {
         let (kill, killed) = oneshot::channel::<()>();
         let (places, clock) = (places.clone(), clock.clone());
         let thread = thread::spawn(move || {
@@ -602,7 +603,7 @@ struct Running {
 }
 
 impl Running {
-    async fn start(places: &Args, clock: &TestClock, idle: Duration) -> Self {
+    async fn start(places: &Folders, clock: &TestClock, idle: Duration) -> Self {
         let (ours, theirs) = channel::pair_seqpacket().unwrap();
         let vault = Process::start(places, clock, idle, theirs);
         for label in ["api", "far"] {

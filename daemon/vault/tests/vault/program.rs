@@ -30,7 +30,7 @@ fn start(dir: &Path, channel: OwnedFd) -> Child {
         .arg(place("policies"))
         .arg("--state")
         .arg(place("state"))
-        .arg("--receipts")
+        .arg("--chain")
         .arg(place("receipts"))
         .arg("--public")
         .arg(place("public"))

@@ -1,4 +1,4 @@
-//! The command line: four folders, all of them needed.
+//! The command line of a service that keeps a chain: four folders, all of them needed.
 
 use std::{ffi::OsString, path::PathBuf};
 
@@ -6,20 +6,20 @@ use custody_sys::path;
 
 /// Where things are.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Args {
+pub struct Folders {
     /// Compiled policies: `NAME.policy`, root's.
     pub policies: PathBuf,
-    /// This program's own state: the key of the receipts.
+    /// This program's own state: the key of its chain.
     pub state: PathBuf,
-    /// The chain of the receipts.
-    pub receipts: PathBuf,
+    /// Its chain: decision records or chain.
+    pub chain: PathBuf,
     /// Public keys, for everyone to read.
     pub public: PathBuf,
 }
 
 /// Why the command line is not one.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum ArgsError {
+pub enum FoldersError {
     /// A folder is not named.
     #[error("`{option}` is missing")]
     Missing {
@@ -43,7 +43,7 @@ pub enum ArgsError {
     /// No option of this program.
     #[error(
         "`{found}` is not an option; custodyd starts this program with --policies, --state, \
-         --receipts and --public"
+         --chain and --public"
     )]
     Unknown {
         /// What stands there.
@@ -51,14 +51,14 @@ pub enum ArgsError {
     },
 }
 
-const OPTIONS: [&str; 4] = ["--policies", "--state", "--receipts", "--public"];
+const OPTIONS: [&str; 4] = ["--policies", "--state", "--chain", "--public"];
 
-impl Args {
+impl Folders {
     /// Parses the arguments, the program's name left out.
     ///
     /// # Errors
     /// When an option is missing, unknown or twice, or its path is not plain and absolute.
-    pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, ArgsError> {
+    pub fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, FoldersError> {
         let mut found: [Option<PathBuf>; 4] = [const { None }; 4];
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
@@ -67,27 +67,27 @@ impl Args {
                 .zip(&mut found)
                 .find(|(option, _)| argument == **option);
             let Some((option, place)) = slot else {
-                return Err(ArgsError::Unknown {
+                return Err(FoldersError::Unknown {
                     found: argument.to_string_lossy().escape_debug().to_string(),
                 });
             };
-            let value = PathBuf::from(arguments.next().ok_or(ArgsError::Missing { option })?);
+            let value = PathBuf::from(arguments.next().ok_or(FoldersError::Missing { option })?);
             if !path::is_plain_absolute(&value) {
-                return Err(ArgsError::NotAbsolute {
+                return Err(FoldersError::NotAbsolute {
                     option,
                     found: value.to_string_lossy().escape_debug().to_string(),
                 });
             }
             if place.replace(value).is_some() {
-                return Err(ArgsError::Twice { option });
+                return Err(FoldersError::Twice { option });
             }
         }
-        let [policies, state, receipts, public] = found;
-        let needed = |value: Option<PathBuf>, option| value.ok_or(ArgsError::Missing { option });
+        let [policies, state, chain, public] = found;
+        let needed = |value: Option<PathBuf>, option| value.ok_or(FoldersError::Missing { option });
         Ok(Self {
             policies: needed(policies, "--policies")?,
             state: needed(state, "--state")?,
-            receipts: needed(receipts, "--receipts")?,
+            chain: needed(chain, "--chain")?,
             public: needed(public, "--public")?,
         })
     }
@@ -97,38 +97,35 @@ impl Args {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Args, ArgsError> {
-        Args::parse(text.split_whitespace().map(OsString::from))
+    fn parse(text: &str) -> Result<Folders, FoldersError> {
+        Folders::parse(text.split_whitespace().map(OsString::from))
     }
 
     #[test]
-    fn all_four_folders_in_any_order() {
-        let args = parse("--public /d --state /b --policies /a --receipts /c").unwrap();
+    fn all_four_folders_are_taken_in_any_order() {
+        let args = parse("--public /d --state /b --policies /a --chain /c").unwrap();
         assert_eq!(args.policies, PathBuf::from("/a"));
         assert_eq!(args.state, PathBuf::from("/b"));
-        assert_eq!(args.receipts, PathBuf::from("/c"));
+        assert_eq!(args.chain, PathBuf::from("/c"));
         assert_eq!(args.public, PathBuf::from("/d"));
     }
 
     #[test]
     fn a_missing_doubled_unknown_or_relative_option_is_refused() {
-        let missing = |option| ArgsError::Missing { option };
-        let relative = |found: &str| ArgsError::NotAbsolute {
+        let missing = |option| FoldersError::Missing { option };
+        let relative = |found: &str| FoldersError::NotAbsolute {
             option: "--state",
             found: found.into(),
         };
-        let unknown = ArgsError::Unknown {
+        let unknown = FoldersError::Unknown {
             found: "--verbose".into(),
         };
         for (text, error) in [
-            (
-                "--public /d --state /b --policies /a",
-                missing("--receipts"),
-            ),
+            ("--public /d --state /b --policies /a", missing("--chain")),
             ("--public", missing("--public")),
             (
                 "--state /b --state /b",
-                ArgsError::Twice { option: "--state" },
+                FoldersError::Twice { option: "--state" },
             ),
             ("--verbose", unknown),
             ("--state b", relative("b")),

@@ -1,0 +1,10 @@
+//! What our services do alike: begin, read their folders and policies, tell the time.
+//!
+//! **Invariant:** no key, no credential, no decision; what is here is the same in each of them.
+#![forbid(unsafe_code)]
+
+pub mod begin;
+pub mod clock;
+pub mod folders;
+pub mod policies;
+pub mod reason;
