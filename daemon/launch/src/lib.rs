@@ -25,6 +25,7 @@ mod failure;
 mod filter;
 mod identity;
 pub mod init;
+mod listener;
 mod observe;
 mod plan;
 mod protected;

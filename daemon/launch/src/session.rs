@@ -3,11 +3,7 @@
 use std::{
     convert::Infallible,
     ffi::CString,
-    fs,
-    os::{
-        fd::{AsFd as _, BorrowedFd, OwnedFd},
-        unix::{fs::PermissionsExt as _, net::UnixListener},
-    },
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
@@ -27,6 +23,7 @@ use crate::{
     failure::{Failure, Step as _},
     filter::{Filter, Installed},
     identity,
+    listener::listen,
     observe::{self, Apart, Own, report},
     plan::{self, Descriptors, Without},
     root::{self, Mounting as _, Root},
@@ -200,23 +197,6 @@ fn init_in(folder: &Path) -> Result<CString, Failure> {
     }
     CString::new(path.as_os_str().as_bytes())
         .map_err(|_nul| Failure::refused(None, "the programs' folder holds a NUL".into()))
-}
-
-/// The session's listener: bound and listening before anybody else is here. Whoever is in this
-/// mount namespace may connect (0666): the listener is the identity.
-fn listen(path: &Path) -> Result<OwnedFd, Failure> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    if !custody_sys::path::is_plain_absolute(path) || !folder.starts_with("/run") {
-        return Err(Failure::refused(
-            None,
-            format!("the listener `{}` is not below `/run`", path.display()),
-        ));
-    }
-    fs::create_dir_all(folder).step(|| format!("mkdir(2) of `{}`", folder.display()))?;
-    let listener = UnixListener::bind(path).step(|| format!("bind(2) of `{}`", path.display()))?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o666))
-        .step(|| format!("chmod(2) of `{}`", path.display()))?;
-    Ok(listener.into())
 }
 
 fn finish(
