@@ -3,7 +3,7 @@
 
 use custody_wire::layer::Layer;
 
-use super::{Arm, Attempt, Carries, Owner, Promised, TwinShows, own_listener, planted};
+use super::{Arm, Attempt, Carries, Owner, Promised, TwinShows, Workspace, own_listener, planted};
 use crate::{
     evidence::row::Class,
     probe::{Address, Attack, By, How},
@@ -21,6 +21,7 @@ pub(super) const ALL: &[Attempt] = &[
         source: "kernel.md 1.3: no filter closes an inherited socket",
         owner: Owner::Standin,
         carries: Carries::Connection,
+        workspace: Workspace::None,
         attack: |_, _, effect| Attack::Descriptors { effect },
         twin: |scene, effect| planted(scene, Attack::Descriptors { effect }),
         twin_shows: TwinShows::Planted,
@@ -40,6 +41,7 @@ pub(super) const ALL: &[Attempt] = &[
         source: "kernel.md section 3: pidfd_getfd takes a socket",
         owner: Owner::Standin,
         carries: Carries::Nothing,
+        workspace: Workspace::None,
         attack: |scene, arm, effect| Attack::Memory {
             by: By::PidfdGetfd,
             pids: scene.clients(arm),
@@ -69,8 +71,28 @@ pub(super) const ALL: &[Attempt] = &[
         source: "nolabs-ai/nono#781: a deny rule on a socket's path does not stop connect(2)",
         owner: Owner::Standin,
         carries: Carries::Nothing,
+        workspace: Workspace::None,
         attack: |scene, _, effect| Attack::Local {
             to: Address::Path(scene.deputy_path.clone()),
+            how: How::Stream,
+            effect,
+        },
+        twin: own_listener,
+        twin_shows: TwinShows::Said("HTTP/1.1 200"),
+    },
+    Attempt {
+        id: "deputy/workspace-socket",
+        class: Class::AuthenticatedClient,
+        mechanism: "a deputy in the shared workspace",
+        question: "May a session speak to a program that listens in the workspace they share?",
+        needs: &[],
+        promised: Promised::Layers(&[&[Layer::CgroupUnix]]),
+        source: "Kilo-Org/kilocode#11650: a bind mount does not stop connect(2)",
+        owner: Owner::Standin,
+        carries: Carries::Nothing,
+        workspace: Workspace::Shared,
+        attack: |scene, _, effect| Attack::Local {
+            to: Address::Path(scene.workspace().join("deputy.sock")),
             how: How::Stream,
             effect,
         },
@@ -87,6 +109,7 @@ pub(super) const ALL: &[Attempt] = &[
         source: "Zouuup/landrun#43: D-Bus and others by their sockets",
         owner: Owner::Standin,
         carries: Carries::Nothing,
+        workspace: Workspace::None,
         attack: |scene, _, effect| Attack::Local {
             to: Address::Abstract(scene.deputy_name.clone()),
             how: How::Stream,
@@ -109,6 +132,7 @@ pub(super) const ALL: &[Attempt] = &[
         source: "trpc-agent-go#2426: socketpair(SOCK_DGRAM) and sendto walk around the filter",
         owner: Owner::Standin,
         carries: Carries::Nothing,
+        workspace: Workspace::None,
         attack: |scene, _, effect| Attack::Local {
             to: Address::Path(scene.deputy_datagram.clone()),
             how: How::PairDatagram,
@@ -130,6 +154,7 @@ pub(super) const ALL: &[Attempt] = &[
         source: "CWE-93 and CWE-444: line breaks in what becomes a request",
         owner: Owner::Standin,
         carries: Carries::Nothing,
+        workspace: Workspace::None,
         attack: |scene, arm, effect| {
             message::call(
                 scene,

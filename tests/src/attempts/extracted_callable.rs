@@ -4,7 +4,7 @@
 
 use custody_wire::layer::Layer;
 
-use super::{Attempt, Carries, Need, Owner, Promised, TwinShows};
+use super::{Attempt, Carries, Need, Owner, Promised, TwinShows, Workspace};
 use crate::{
     evidence::row::Class,
     probe::Attack,
@@ -25,6 +25,7 @@ pub(super) const ALL: &[Attempt] = &[
         source: "§12.3: an in-process language runtime offers no custody",
         owner: Owner::Standin,
         carries: Carries::Nothing,
+        workspace: Workspace::None,
         attack: guard::attack,
         twin: guard::twin,
         twin_shows: TwinShows::Effect,
@@ -44,6 +45,7 @@ pub(super) const ALL: &[Attempt] = &[
         source: "kernel.md attempts 11 and 12: dispatch around the guard by its own code",
         owner: Owner::Standin,
         carries: Carries::Nothing,
+        workspace: Workspace::None,
         attack: |scene, _, effect| Attack::DriveConnector {
             program: scene.program("custody-effect"),
             to: scene.witness_address,
@@ -66,6 +68,7 @@ pub(super) const ALL: &[Attempt] = &[
         source: "firejail #2718: joining a sandbox through its own launcher",
         owner: Owner::Root,
         carries: Carries::Nothing,
+        workspace: Workspace::None,
         attack: |scene, _, _| Attack::ForgePlan {
             program: scene.program("custody-launch"),
             file: scene.credential_file.clone(),
@@ -89,6 +92,7 @@ pub(super) const ALL: &[Attempt] = &[
         source: "Zouuup and others: a credential socket without authentication (llxprt-code#1954)",
         owner: Owner::Standin,
         carries: Carries::Nothing,
+        workspace: Workspace::None,
         attack: |scene, arm, effect| Attack::ForgePermit {
             socket: scene.permit_socket(arm),
             effect,

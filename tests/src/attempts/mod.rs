@@ -35,6 +35,8 @@ pub struct Attempt {
     pub owner: Owner,
     /// What the caller carries into every arm, for the attack to find.
     pub carries: Carries,
+    /// Whether its sessions have the shared workspace.
+    pub workspace: Workspace,
     /// The attack, for one arm.
     pub attack: fn(&Scene, Arm, Effect) -> Attack,
     /// The same code path against what is allowed.
@@ -46,6 +48,8 @@ pub struct Attempt {
 /// What an attempt needs from the host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Need {
+    /// A kernel that makes rings (io_uring_setup(2)).
+    IoUring,
     /// The interpreter, by its path.
     Program(&'static str),
 }
@@ -54,6 +58,11 @@ impl Need {
     /// What is missing here; none if nothing is.
     pub fn missing(self) -> Option<String> {
         match self {
+            Self::IoUring => {
+                // 1 and 2 refuse whom they concern (sysctl kernel.io_uring_disabled).
+                let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
+                (!disabled.is_ok_and(|text| text.trim() == "0")).then(|| "io_uring".into())
+            }
             Self::Program(path) => (!std::path::Path::new(path).exists()).then(|| path.into()),
         }
     }
@@ -80,10 +89,21 @@ pub enum Promised {
 /// Who owns an attempt's target.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Owner {
+    /// The operator: the service's own socket.
+    Operator,
     /// Root: the credential's file.
     Root,
     /// The stand-in.
     Standin,
+}
+
+/// Whether the sessions of an attempt have a workspace.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Workspace {
+    /// None.
+    None,
+    /// One that programs outside the session use too.
+    Shared,
 }
 
 /// What the caller carries into every arm.

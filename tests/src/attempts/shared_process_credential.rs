@@ -2,7 +2,7 @@
 
 use custody_wire::layer::Layer;
 
-use super::{Arm, Attempt, Carries, Owner, Promised, TwinShows, planted};
+use super::{Arm, Attempt, Carries, Owner, Promised, TwinShows, Workspace, planted};
 use crate::{
     evidence::row::Class,
     probe::{Attack, By, Effect},
@@ -40,6 +40,7 @@ macro_rules! memory {
             source: $source,
             owner: Owner::Standin,
             carries: Carries::Nothing,
+            workspace: Workspace::None,
             attack: |scene, arm, effect| memory(scene, arm, $by, effect),
             twin: |scene, effect| {
                 planted(
@@ -113,6 +114,7 @@ pub(super) const ALL: &[Attempt] = &[
         source: "CVE-2024-21626 and every agent that reads ~/.netrc",
         owner: Owner::Root,
         carries: Carries::Nothing,
+        workspace: Workspace::None,
         attack: |scene, _, _| Attack::File {
             path: scene.credential_file.clone(),
         },
@@ -136,6 +138,7 @@ pub(super) const ALL: &[Attempt] = &[
         source: "sreerevanth/repopilot#81: a deny list of names leaked 14 secrets",
         owner: Owner::Standin,
         carries: Carries::Environment,
+        workspace: Workspace::None,
         attack: |_, _, _| Attack::Environment,
         twin: |scene, _| planted(scene, Attack::Environment),
         twin_shows: TwinShows::Planted,
@@ -150,6 +153,7 @@ pub(super) const ALL: &[Attempt] = &[
         source: "CVE-2024-21626: a leaked descriptor",
         owner: Owner::Standin,
         carries: Carries::File,
+        workspace: Workspace::None,
         attack: |_, _, effect| Attack::Descriptors { effect },
         twin: |scene, effect| planted(scene, Attack::Descriptors { effect }),
         twin_shows: TwinShows::Planted,
@@ -167,6 +171,7 @@ pub(super) const ALL: &[Attempt] = &[
         source: "boxlite#1500: the upstream echoes what was substituted",
         owner: Owner::Standin,
         carries: Carries::Nothing,
+        workspace: Workspace::None,
         attack: |scene, arm, effect| {
             message::call(
                 scene,

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Attempt, Carries, Owner, Promised, TwinShows};
+use super::{Attempt, Carries, Owner, Promised, TwinShows, Workspace};
 use crate::{evidence::row::Class, suite::message};
 
 /// Each row has the same twin: a registered call, the same way.
@@ -21,6 +21,7 @@ macro_rules! attempt {
             source: $source,
             owner: Owner::Standin,
             carries: Carries::Nothing,
+            workspace: Workspace::None,
             attack: $attack,
             twin: |scene, effect| message::allowed(scene, &effect),
             twin_shows: TwinShows::Effect,

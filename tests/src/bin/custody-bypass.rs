@@ -36,8 +36,8 @@ struct Options {
     /// List the attempts and run none
     #[arg(long)]
     list: bool,
-    /// The register's half, as `custody-register --json` wrote it; by default it is made anew in
-    /// the source tree that this runs in
+    /// The register's half, as `custody-register --json` wrote it. By default it is made anew in
+    /// the source tree that this runs in; elsewhere `register.json` beside this program is taken
     #[arg(long, value_name = "FILE")]
     register: Option<PathBuf>,
     /// Show each layer's own run too
@@ -85,13 +85,24 @@ fn half(options: &Options) -> anyhow::Result<Option<RegisterHalf>> {
     if run::is_source(Path::new(".")) {
         return Ok(Some(register::check(Path::new("."))?));
     }
-    Ok(None)
+    // As it was when the programs were built: it names the revision itself.
+    let own = std::env::current_exe()?.with_file_name("register.json");
+    match fs::read(&own) {
+        Ok(text) => Ok(Some(
+            serde_json::from_slice(&text).with_context(|| format!("`{}`", own.display()))?,
+        )),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("`{}`", own.display())),
+    }
 }
 
 fn summary(out: &mut impl io::Write, evidence: &Evidence) -> io::Result<()> {
     let e = &evidence.e_status;
     let status = serde_json::to_string(&e.status).unwrap_or_default();
     writeln!(out, "\nE: {} ({})", status.trim_matches('"'), e.words)?;
+    for scope in &e.scope {
+        writeln!(out, "  scope: {scope}")?;
+    }
     for because in &e.because {
         writeln!(out, "  because {because}")?;
     }

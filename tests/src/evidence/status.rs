@@ -79,6 +79,8 @@ pub struct EStatus {
     pub status_v0_2: String,
     /// One sentence.
     pub words: String,
+    /// What was tried where: the status is as wide as this and no wider.
+    pub scope: Vec<String>,
     /// What decided it, each a sentence.
     pub because: Vec<String>,
     /// For each class, the mechanisms that were refused with both controls.
@@ -96,6 +98,7 @@ pub fn compute(
     rows: &[Row],
     register: Option<&RegisterHalf>,
     refused: &[RefusedConfiguration],
+    scope: Vec<String>,
 ) -> EStatus {
     let mut because = Vec::new();
     let mut caveats = Vec::new();
@@ -152,6 +155,7 @@ pub fn compute(
             Status::Untested => "the available evidence does not demonstrate the property",
         }
         .into(),
+        scope,
         because,
         mechanisms,
         caveats,
@@ -237,6 +241,10 @@ mod tests {
         }
     }
 
+    fn scope() -> Vec<String> {
+        vec!["one host".into()]
+    }
+
     fn control() -> Control {
         Control {
             holds: true,
@@ -273,14 +281,15 @@ mod tests {
     }
 
     fn status(rows: &[Row]) -> Status {
-        compute(rows, Some(&half()), &[]).status
+        compute(rows, Some(&half()), &[], scope()).status
     }
 
     #[test]
     fn both_halves_and_nothing_reached_is_a_pass_in_the_mandated_words() {
-        let e = compute(&rows(), Some(&half()), &[]);
+        let e = compute(&rows(), Some(&half()), &[], scope());
         assert_eq!((e.status, e.words.as_str()), (Status::Pass, PASS_WORDS));
         assert_eq!(e.limits, ["a limit"]);
+        assert_eq!(e.scope, ["one host"]);
         assert_eq!(e.structural.len(), 2);
     }
 
@@ -291,15 +300,18 @@ mod tests {
             proof: "the witness saw nonce 1".into(),
         };
         assert_eq!(status(&rows), Status::Fail);
-        assert_eq!(compute(&rows, None, &[]).status, Status::Fail);
-        assert_eq!(compute(&rows[4..5], None, &[]).status, Status::Fail);
+        assert_eq!(compute(&rows, None, &[], scope()).status, Status::Fail);
+        assert_eq!(
+            compute(&rows[4..5], None, &[], scope()).status,
+            Status::Fail
+        );
     }
 
     #[test]
     fn a_missing_class_leaves_it_untested() {
         for class in Class::ALL {
             let rows: Vec<Row> = rows().into_iter().filter(|r| r.class != class).collect();
-            let e = compute(&rows, Some(&half()), &[]);
+            let e = compute(&rows, Some(&half()), &[], scope());
             assert_eq!(e.status, Status::Untested);
             assert_eq!(e.status_v0_2, "NOT_ESTABLISHED");
             assert!(e.because[0].contains(class.name()), "{:?}", e.because);
@@ -343,17 +355,26 @@ mod tests {
 
     #[test]
     fn no_register_half_or_a_drift_leaves_it_untested() {
-        assert_eq!(compute(&rows(), None, &[]).status, Status::Untested);
+        assert_eq!(
+            compute(&rows(), None, &[], scope()).status,
+            Status::Untested
+        );
         let drift = RegisterHalf {
             drifts: vec!["read but not listed".into()],
             ..half()
         };
-        assert_eq!(compute(&rows(), Some(&drift), &[]).status, Status::Untested);
+        assert_eq!(
+            compute(&rows(), Some(&drift), &[], scope()).status,
+            Status::Untested
+        );
         let empty = RegisterHalf {
             entries: 0,
             ..half()
         };
-        assert_eq!(compute(&rows(), Some(&empty), &[]).status, Status::Untested);
+        assert_eq!(
+            compute(&rows(), Some(&empty), &[], scope()).status,
+            Status::Untested
+        );
     }
 
     #[test]
@@ -364,7 +385,7 @@ mod tests {
         };
         rows.push(row(Class::AuthenticatedClient, "d"));
         rows[15].outcome = need.clone();
-        let e = compute(&rows, Some(&half()), &[]);
+        let e = compute(&rows, Some(&half()), &[], scope());
         assert_eq!(e.status, Status::Pass);
         assert!(e.caveats[0].contains("vsock"));
         rows[0].outcome = need;
@@ -387,7 +408,7 @@ mod tests {
             cannot_observe: "the network it sits on".into(),
         };
         assert_eq!(
-            compute(&rows, Some(&half()), std::slice::from_ref(&whole)).status,
+            compute(&rows, Some(&half()), std::slice::from_ref(&whole), scope()).status,
             Status::OutOfScope
         );
         for part in 0..5 {
@@ -400,7 +421,7 @@ mod tests {
                 _ => lacking.cannot_observe.clear(),
             }
             assert_eq!(
-                compute(&rows, Some(&half()), &[lacking]).status,
+                compute(&rows, Some(&half()), &[lacking], scope()).status,
                 Status::Fail
             );
         }

@@ -96,13 +96,13 @@ pub enum Attack {
         /// What is said.
         lines: Vec<Line>,
     },
-    /// Run a script of another language; what it prints is what it heard.
-    Script {
-        /// The interpreter.
-        interpreter: PathBuf,
-        /// The script.
-        script: String,
-        /// What the script reads on standard input.
+    /// Run a program; what it prints is what it heard.
+    Program {
+        /// Which.
+        program: PathBuf,
+        /// Its arguments.
+        arguments: Vec<String>,
+        /// What it reads on standard input.
         input: String,
     },
     /// Speak HTTP over TCP.
@@ -184,11 +184,11 @@ fn attempt(attack: &Attack, report: &mut Report) -> Option<()> {
             effect,
         } => memory::look(*by, pids, *everyone, effect, report),
         Attack::Message { socket, lines } => message::speak(socket, lines, report),
-        Attack::Script {
-            interpreter,
-            script,
+        Attack::Program {
+            program,
+            arguments,
             input,
-        } => program::script(interpreter, script, input, report),
+        } => program::run(program, arguments, input, report),
         Attack::Tcp { to, how, effect } => network::tcp(*to, *how, effect, report),
         Attack::Twin { of, plant } => plant::twin(of, plant, report),
     }

@@ -49,7 +49,7 @@ pub(super) fn twin(of: &Attack, plant: &str, report: &mut Report) -> Option<()> 
         | Attack::ForgePlan { .. }
         | Attack::Local { .. }
         | Attack::Message { .. }
-        | Attack::Script { .. }
+        | Attack::Program { .. }
         | Attack::Tcp { .. }
         | Attack::Twin { .. } => {
             report.absorb(super::run(of));

@@ -175,30 +175,33 @@ pub(super) fn forge_permit(socket: &Path, effect: &Effect, report: &mut Report) 
     Some(())
 }
 
-pub(super) fn script(
-    interpreter: &Path,
-    script: &str,
+pub(super) fn run(
+    program: &Path,
+    arguments: &[String],
     input: &str,
     report: &mut Report,
 ) -> Option<()> {
     let mut child = report.step(
-        "execve the interpreter",
-        Command::new(interpreter)
-            .arg("-c")
-            .arg(script)
+        format!("execve {}", program.display()),
+        Command::new(program)
+            .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn(),
     )?;
     if let Some(mut stdin) = child.stdin.take() {
-        report.step("write", stdin.write_all(input.as_bytes()))?;
+        // A program that is gone already says why.
+        drop(stdin.write_all(input.as_bytes()));
     }
     let output = report.step("wait4", child.wait_with_output())?;
     report.heard(&output.stdout);
     report.heard(&output.stderr);
     if !output.status.success() {
-        report.words("the script", output.status.to_string());
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last = said.lines().rev().find(|line| !line.is_empty());
+        let status = output.status.to_string();
+        report.words("the program", last.unwrap_or(&status));
     }
     Some(())
 }

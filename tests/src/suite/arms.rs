@@ -107,6 +107,7 @@ pub fn reach(
 ) -> anyhow::Result<Seen> {
     let mut command = Command::new(scene.program("custody-probe"));
     let uid = match owner {
+        Owner::Operator => scene.operator(),
         Owner::Root => 0,
         Owner::Standin => SHARED_UID,
     };

@@ -30,9 +30,9 @@ pub fn twin(scene: &Scene, effect: Effect) -> Attack {
 
 fn script(scene: &Scene, target: &str, way: &str, effect: Effect) -> Attack {
     let effect = scene.with_leaked_token(effect);
-    Attack::Script {
-        interpreter: PYTHON.into(),
-        script: SCRIPT.into(),
+    Attack::Program {
+        program: PYTHON.into(),
+        arguments: vec!["-c".into(), SCRIPT.into()],
         input: json!({
             "target": target,
             "way": way,

@@ -34,7 +34,10 @@ use super::{
     judge::Seen,
     scene::Scene,
 };
-use crate::{attempts::Leg, probe::Attack};
+use crate::{
+    attempts::{Leg, Workspace},
+    probe::Attack,
+};
 
 /// A uid that owns nothing: the agent's, where the layer is in.
 const APART_UID: u32 = 1_900_999_002;
@@ -76,6 +79,17 @@ impl Layers {
     }
 }
 
+/// What an isolating run has besides the attack.
+#[derive(Debug)]
+pub struct With<'a> {
+    /// What the caller carries.
+    pub carried: &'a Carried,
+    /// The cgroup folder that custodyd's hooks are attached to.
+    pub agents: &'a Path,
+    /// Whether the session has the shared workspace.
+    pub workspace: Workspace,
+}
+
 /// Runs the probe with these layers.
 ///
 /// # Errors
@@ -85,21 +99,20 @@ pub fn run(
     layers: Layers,
     attack: &Attack,
     nonce: &str,
-    carried: &Carried,
-    agents: &Path,
+    with: &With<'_>,
 ) -> anyhow::Result<Seen> {
     if let Layers::AllBut(layer @ (Layer::Environment | Layer::Fds)) = layers {
         bail!("custody-launch has no plan without `{}`", layer.name());
     }
     let cgroup = if layers.is_hooked() {
-        Some(Cgroup::below(agents)?)
+        Some(Cgroup::below(with.agents)?)
     } else {
         None
     };
     let (ours, theirs) = channel::pair_seqpacket().context("socketpair")?;
-    let child = start(scene, layers, theirs, cgroup.as_ref(), carried)?;
+    let child = start(scene, layers, theirs, cgroup.as_ref(), with.carried)?;
     let mut ended = Ended(child);
-    let streams = converse(scene, layers, &ours).map_err(|error| {
+    let streams = converse(scene, layers, with.workspace, &ours).map_err(|error| {
         let said = ended.said();
         error.context(format!("custody-launch: {said}"))
     })?;
@@ -155,18 +168,33 @@ struct Streams {
 }
 
 /// Plan, report, last word.
-fn converse(scene: &Scene, layers: Layers, ours: &OwnedFd) -> anyhow::Result<Streams> {
+fn converse(
+    scene: &Scene,
+    layers: Layers,
+    workspace: Workspace,
+    ours: &OwnedFd,
+) -> anyhow::Result<Streams> {
     let probe = scene.program("custody-probe");
     let mut command = b"1\0".to_vec();
     command.extend_from_slice(probe.as_os_str().as_encoded_bytes());
     command.push(0);
     let command = custody_sys::memfd::sealed(c"command", &command)?;
     let programs = probe.parent().unwrap_or(Path::new("/")).to_owned();
+    let shared = match workspace {
+        Workspace::Shared if layers.keeps(Layer::MountNamespace) => {
+            Some(custody_sys::path::folder(scene.workspace())?)
+        }
+        Workspace::None | Workspace::Shared => None,
+    };
     let plan = Plan {
         kind: Kind::Session(Session {
             id: SessionId(1),
             read_only: vec![programs.clone()],
-            workspace: None,
+            workspace: shared.is_some().then(|| launch::Workspace {
+                path: scene.workspace().into(),
+                owner_uid: scene.operator(),
+                owner_gid: scene.operator(),
+            }),
             programs: programs.join("session"),
             tty: None,
             listener: launch::LISTENER.into(),
@@ -178,9 +206,16 @@ fn converse(scene: &Scene, layers: Layers, ours: &OwnedFd) -> anyhow::Result<Str
         uid: APART_UID,
         gid: APART_UID,
         without: layers.without(),
-        fds: vec![Role::Command],
+        fds: [Role::Command]
+            .into_iter()
+            .chain(shared.is_some().then_some(Role::Workspace))
+            .collect(),
     };
-    channel::send(ours.as_fd(), &frame::datagram(&plan)?, &[command.as_fd()])?;
+    let fds: Vec<_> = [command.as_fd()]
+        .into_iter()
+        .chain(shared.as_ref().map(|folder| folder.as_fd()))
+        .collect();
+    channel::send(ours.as_fd(), &frame::datagram(&plan)?, &fds)?;
     let mut bytes = vec![0; launch::Report::CAP];
     let (len, fds) = channel::recv(ours.as_fd(), &mut bytes, channel::MAX_FDS)?;
     let report = frame::parse::<launch::Report>(bytes.get(..len).unwrap_or_default())?;

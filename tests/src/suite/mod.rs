@@ -4,11 +4,13 @@
 //! witness's record and from the bytes that the agent could read.
 
 pub mod arms;
+pub mod control;
 pub mod guard;
 mod host_facts;
 pub mod isolate;
 pub mod judge;
 pub mod message;
 mod policy;
+pub mod ring;
 pub mod run;
 pub mod scene;

