@@ -50,10 +50,30 @@ fn a_run_of_no_attempt_is_an_error_and_leaves_no_evidence() {
     }
     let options = run::Options {
         only: Some("no such attempt".into()),
+        ..run::Options::default()
     };
     let error = run::run(&options, None, &mut |_| {}).unwrap_err();
     assert!(
         error.to_string().contains("no attempt was run"),
         "{error:#}"
     );
+}
+
+#[test]
+#[serial_test::file_serial(custody)]
+fn a_policy_that_gives_the_authority_away_is_seen_as_reached_and_fails() {
+    if !ground::can_run() {
+        return;
+    }
+    let verified = "authority = \"verified\"\nvalue = \"recipient\"";
+    let payload = "authority = \"payload\"\ntype = \"email\"";
+    let options = run::Options {
+        only: Some("gate/foreign-recipient".into()),
+        policy: vec![(verified.into(), payload.into())],
+    };
+    let evidence = run::run(&options, None, &mut |_| {}).unwrap();
+    let row = &evidence.attempts[0];
+    assert!(matches!(row.outcome, Outcome::Reached { .. }), "{row:#?}");
+    assert!(!row.as_expected);
+    assert_eq!(evidence.e_status.status, Status::Fail);
 }

@@ -66,7 +66,14 @@ fn main() -> anyhow::Result<ExitCode> {
         // Whoever closed standard output still gets the evidence.
         drop(writeln!(out, "{text}"));
     };
-    let evidence = run::run(&run::Options { only: options.only }, half, &mut show)?;
+    let evidence = run::run(
+        &run::Options {
+            only: options.only,
+            policy: Vec::new(),
+        },
+        half,
+        &mut show,
+    )?;
     if let Some(path) = &options.json {
         fs::write(path, serde_json::to_vec_pretty(&evidence)?)
             .with_context(|| format!("`{}`", path.display()))?;

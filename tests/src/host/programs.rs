@@ -9,9 +9,7 @@ use anyhow::Context as _;
 
 /// Why there are no programs to run.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "the programs are not built: run `cargo xtask build`, or name their folder in CUSTODY_PROGRAMS"
-)]
+#[error("the built programs: run `cargo xtask build`, or name their folder in CUSTODY_PROGRAMS")]
 pub struct Missing;
 
 /// The folder with all programs: `CUSTODY_PROGRAMS`, the folder of the running program, or

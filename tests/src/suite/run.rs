@@ -37,6 +37,8 @@ const HOLDERS: [&str; 4] = [
 pub struct Options {
     /// Only attempts whose id begins with this.
     pub only: Option<String>,
+    /// Changes to the policy's text, for a test that takes a property away.
+    pub policy: Vec<(String, String)>,
 }
 
 /// Runs the suite. `said` is told each row as it comes.
@@ -56,7 +58,7 @@ pub fn run(
     let started_unix_ms = unix_ms();
     let built = crate::host::programs_folder()?;
     let mut scene = Scene::set(&built)?;
-    let host = install(&scene)?;
+    let host = install(&scene, &options.policy)?;
     // From here on the very files that the installation runs.
     scene.programs_are(host.programs());
     scene.installed(Installation {
@@ -127,14 +129,21 @@ fn scope(facts: &evidence::Host, register: Option<&RegisterHalf>) -> Vec<String>
     ]
 }
 
-fn install(scene: &Scene) -> anyhow::Result<Host> {
+fn install(scene: &Scene, changes: &[(String, String)]) -> anyhow::Result<Host> {
     let mut host = Host::install(&Setup {
         policies: vec![(policy::NAME.into(), String::new())],
         credentials: vec![(policy::CREDENTIAL.into(), scene.credential_file.clone())],
         values: vec![policy::RECIPIENT.into()],
         owned: Vec::new(),
     })?;
-    let text = policy::text(scene.witness_address, &host.programs());
+    let mut text = policy::text(scene.witness_address, &host.programs());
+    for (before, after) in changes {
+        ensure!(
+            text.contains(before.as_str()),
+            "the policy has no `{before}`"
+        );
+        text = text.replacen(before.as_str(), after, 1);
+    }
     host.write_policy(policy::NAME, &text)?;
     host.up()?;
     Ok(host)
