@@ -1,11 +1,6 @@
 //! custody-control: see the library.
 
-use std::{
-    os::{fd::OwnedFd, unix::net},
-    path::PathBuf,
-    process::ExitCode,
-    sync::Arc,
-};
+use std::{os::unix::net, path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::Context as _;
 use clap::Parser as _;
@@ -16,9 +11,9 @@ use custody_control::{
     serve::{Service, serve},
     sessions::Sessions,
 };
+use custody_service::begin;
 use custody_wire::supervise::CHANNEL_FD;
 use tokio::net::{UnixListener, UnixStream};
-use tracing_subscriber::EnvFilter;
 
 /// The operators' listener.
 const LISTENER_FD: i32 = 4;
@@ -42,27 +37,15 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new("info"))
-        .with_writer(std::io::stderr)
-        .without_time()
-        .init();
-    match run(arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            tracing::error!("{error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    begin::main("custody-control", run)
 }
 
 /// Serves until custodyd or the gate is gone, which ends every session.
-fn run(arguments: Arguments) -> anyhow::Result<()> {
-    custody_sys::process::undumpable().context("prctl(PR_SET_DUMPABLE)")?;
-    let channel = inherited(CHANNEL_FD, "the channel to custodyd")?;
-    let listener = inherited(LISTENER_FD, "the operators' listener")?;
-    let gate = inherited(GATE_FD, "the channel to the gate")?;
+fn run() -> anyhow::Result<()> {
+    let arguments = Arguments::parse();
+    let channel = begin::inherited(CHANNEL_FD, "the channel to custodyd")?;
+    let listener = begin::inherited(LISTENER_FD, "the operators' listener")?;
+    let gate = begin::inherited(GATE_FD, "the channel to the gate")?;
     let config = match &arguments.config {
         Some(path) => Config::read(path)?,
         None => Config::embedded(),
@@ -98,9 +81,4 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
             never = serve(service, listener) => match never {},
         }
     })
-}
-
-fn inherited(number: i32, what: &'static str) -> anyhow::Result<OwnedFd> {
-    custody_sys::fd::take(number)
-        .with_context(|| format!("descriptor {number} ({what}); custodyd starts this program"))
 }

@@ -6,31 +6,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use custody_effect::{resolve, worker};
-use custody_sys::{fd, process};
+use custody_service::begin;
 use custody_wire::perform::CHANNEL_FD;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // The subscriber may not be there yet, and the last word belongs on stderr in any case.
-            last_word(&error);
-            ExitCode::FAILURE
-        }
-    }
+    begin::main("custody-effect", serve)
 }
 
-fn run() -> anyhow::Result<()> {
-    // Before anything else: nobody reads this process, and it leaves no core file (core(5)).
-    // custody-launch has limited core files already, and its filters let nobody change that.
-    process::undumpable().context("prctl(PR_SET_DUMPABLE)")?;
-    let channel = fd::take(CHANNEL_FD)
-        .context("descriptor 3 is not a channel; this program is started by custodyd")?;
-    tracing_subscriber::fmt()
-        .with_ansi(false)
-        .with_writer(std::io::stderr)
-        .init();
-
+fn serve() -> anyhow::Result<()> {
+    let channel = begin::inherited(CHANNEL_FD, "the channel to the vault")?;
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let role = match arguments.as_slice() {
         [] => Role::Worker,
@@ -56,13 +40,4 @@ fn run() -> anyhow::Result<()> {
 enum Role {
     Resolver,
     Worker,
-}
-
-fn last_word(error: &anyhow::Error) {
-    use std::io::Write as _;
-
-    let text = format!("custody-effect: {error:#}\n");
-    if std::io::stderr().write_all(text.as_bytes()).is_err() {
-        // Nobody listens.
-    }
 }

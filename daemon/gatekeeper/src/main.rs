@@ -1,7 +1,7 @@
 //! custody-gate: see the library. It is started by custodyd and speaks to it on descriptor 3.
 #![forbid(unsafe_code)]
 
-use std::{os::fd::OwnedFd, process::ExitCode, rc::Rc};
+use std::{process::ExitCode, rc::Rc};
 
 use anyhow::Context as _;
 use custody_gatekeeper::Config;
@@ -10,10 +10,11 @@ use custody_wire::supervise::CHANNEL_FD;
 use tokio::task::LocalSet;
 
 fn main() -> ExitCode {
-    begin::main("custody-gate", CHANNEL_FD, serve)
+    begin::main("custody-gate", serve)
 }
 
-fn serve(channel: OwnedFd) -> anyhow::Result<()> {
+fn serve() -> anyhow::Result<()> {
+    let channel = begin::inherited(CHANNEL_FD, "the channel to custodyd")?;
     let folders = Folders::parse(std::env::args_os().skip(1))?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

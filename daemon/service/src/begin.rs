@@ -8,15 +8,14 @@ use std::{
 
 use anyhow::Context as _;
 use custody_sys::{fd, process};
+use tracing_subscriber::EnvFilter;
 
-/// Runs `service` with the channel that custodyd left at descriptor `channel`, and says on
-/// standard error why it ended, if it failed.
-pub fn main(
-    program: &str,
-    channel: RawFd,
-    service: impl FnOnce(OwnedFd) -> anyhow::Result<()>,
-) -> ExitCode {
-    match begin(channel).and_then(service) {
+/// What is logged: rmcp logs what the agent wrote, and that is not for our log.
+const LOGGED: &str = "info,rmcp=off";
+
+/// Runs `service`, and says on standard error why it ended, if it failed.
+pub fn main(program: &str, service: impl FnOnce() -> anyhow::Result<()>) -> ExitCode {
+    match begin().and_then(|()| service()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The subscriber may not be there yet, and the last word belongs here in any case.
@@ -29,16 +28,26 @@ pub fn main(
     }
 }
 
-fn begin(channel: RawFd) -> anyhow::Result<OwnedFd> {
+/// Takes the descriptor that custodyd left under `number`.
+///
+/// # Errors
+/// When there is none: the program was started by someone else.
+pub fn inherited(number: RawFd, what: &str) -> anyhow::Result<OwnedFd> {
+    fd::take(number).with_context(|| {
+        format!("descriptor {number} is not {what}; this program is started by custodyd")
+    })
+}
+
+fn begin() -> anyhow::Result<()> {
     // Before anything else: nobody reads this process, and it leaves no core file (core(5)).
     // custody-launch has limited core files already, and its filters let nobody change that.
     process::undumpable().context("prctl(PR_SET_DUMPABLE)")?;
-    let taken = fd::take(channel).with_context(|| {
-        format!("descriptor {channel} is not a channel; this program is started by custodyd")
-    })?;
+    // custodyd says when, and to which session a line belongs.
     tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new(LOGGED))
         .with_ansi(false)
         .with_writer(std::io::stderr)
+        .without_time()
         .init();
-    Ok(taken)
+    Ok(())
 }

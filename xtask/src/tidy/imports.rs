@@ -11,14 +11,15 @@ const FLOORS: &[&[&str]] = &[
     &["agent-ebpf", "gate"],
     &["custody-sys"],
     &["custody-wire"],
-    &["custody-config", "custody-ledger"],
+    &["custody-config", "custody-ledger", "custody-service"],
+    // Its library tidies the workspaces that it changed, for custodyd.
+    &["custody-launch"],
     &[
         "custody-bridge",
         "custody-control",
         "custody-effect",
         "custody-front",
         "custody-gatekeeper",
-        "custody-launch",
         "custody-supervisor",
         "custody-vault",
     ],
