@@ -125,7 +125,7 @@ fn two_sessions_see_nothing_of_each_other() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let first = Ended(first);
+    let mut first = Ended(first);
     let listed = || ground::words(&ground.host.cli().arg("ps").output().unwrap());
     ground
         .host
@@ -146,7 +146,20 @@ fn two_sessions_see_nothing_of_each_other() {
     let answer = ground.call("send_message", arguments).unwrap();
     assert_eq!(rule(&answer), Some("trusted_value"), "{answer}");
 
-    // Each session has a uid of its own, and its end leaves nothing.
+    // It is listed, and ended by its name; its end leaves nothing.
+    let listed = ground.host.cli().args(["ps", "--json"]).output().unwrap();
+    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
+    let session = ground.host.session_cgroups().pop().unwrap();
+    let session = session.file_name().unwrap().to_string_lossy().into_owned();
+    let name = listed.to_string();
+    let id = name
+        .split('"')
+        .find(|word| word.len() == 16 && word.bytes().all(|b| b.is_ascii_hexdigit()))
+        .unwrap_or_else(|| panic!("{session}: {name}"));
+    let stopped = ground.host.cli().args(["stop", id]).output().unwrap();
+    assert!(stopped.status.success(), "{}", ground::words(&stopped));
+    let ended = first.0.wait().unwrap();
+    assert!(!ended.success());
     drop(first);
     ground
         .host

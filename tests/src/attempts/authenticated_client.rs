@@ -3,7 +3,10 @@
 
 use custody_wire::layer::Layer;
 
-use super::{Arm, Attempt, Carries, Owner, Promised, TwinShows, Workspace, own_listener, planted};
+use super::{
+    Arm, Attempt, Carries, NO_DATAGRAMS, NO_SUCH_CALL, Owner, Promised, TwinShows, Workspace,
+    own_listener, planted,
+};
 use crate::{
     evidence::row::Class,
     probe::{Address, Attack, By, How},
@@ -25,6 +28,9 @@ pub(super) const ALL: &[Attempt] = &[
         attack: |_, _, effect| Attack::Descriptors { effect },
         twin: |scene, effect| planted(scene, Attack::Descriptors { effect }),
         twin_shows: TwinShows::Planted,
+        notes: &[
+            "the twin inherits a file, not a connection: a session has no one to be connected to",
+        ],
     },
     Attempt {
         id: "client/pidfd-getfd",
@@ -60,6 +66,7 @@ pub(super) const ALL: &[Attempt] = &[
             )
         },
         twin_shows: TwinShows::Planted,
+        notes: &[NO_SUCH_CALL],
     },
     Attempt {
         id: "deputy/unix-path",
@@ -79,6 +86,7 @@ pub(super) const ALL: &[Attempt] = &[
         },
         twin: own_listener,
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
+        notes: &[],
     },
     Attempt {
         id: "deputy/workspace-socket",
@@ -98,6 +106,7 @@ pub(super) const ALL: &[Attempt] = &[
         },
         twin: own_listener,
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
+        notes: &[],
     },
     Attempt {
         id: "deputy/unix-abstract",
@@ -117,6 +126,7 @@ pub(super) const ALL: &[Attempt] = &[
         },
         twin: own_listener,
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
+        notes: &[],
     },
     Attempt {
         id: "deputy/datagram-pair",
@@ -140,6 +150,7 @@ pub(super) const ALL: &[Attempt] = &[
         },
         twin: own_listener,
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
+        notes: &[NO_DATAGRAMS],
     },
     Attempt {
         id: "client/request-smuggling",
@@ -165,5 +176,6 @@ pub(super) const ALL: &[Attempt] = &[
         },
         twin: |scene, effect| message::allowed(scene, &effect),
         twin_shows: TwinShows::Effect,
+        notes: &[],
     },
 ];

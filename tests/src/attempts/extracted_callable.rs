@@ -29,6 +29,9 @@ pub(super) const ALL: &[Attempt] = &[
         attack: guard::attack,
         twin: guard::twin,
         twin_shows: TwinShows::Effect,
+        notes: &[
+            "the reach arm is a real guard in one process with the agent: its callable is extracted and performs the effect, on every run; no profile of ours has such a guard",
+        ],
     },
     Attempt {
         id: "program/drive-connector",
@@ -57,6 +60,9 @@ pub(super) const ALL: &[Attempt] = &[
             effect: scene.with_leaked_token(effect),
         },
         twin_shows: TwinShows::Said("the connector is ready"),
+        notes: &[
+            "the twin is the connector up to its word that it is ready: no session may connect anywhere",
+        ],
     },
     Attempt {
         id: "program/forge-plan",
@@ -78,6 +84,9 @@ pub(super) const ALL: &[Attempt] = &[
             file: "/etc/passwd".into(),
         },
         twin_shows: TwinShows::Step("the launcher answers"),
+        notes: &[
+            "the twin is the launcher up to its answer to a plan: no session may launch anything",
+        ],
     },
     Attempt {
         id: "message/forge-permit",
@@ -99,5 +108,6 @@ pub(super) const ALL: &[Attempt] = &[
         },
         twin: |scene, effect| message::allowed(scene, &effect),
         twin_shows: TwinShows::Effect,
+        notes: &[],
     },
 ];

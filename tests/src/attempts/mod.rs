@@ -43,6 +43,8 @@ pub struct Attempt {
     pub twin: fn(&Scene, Effect) -> Attack,
     /// By what the twin is seen to have succeeded.
     pub twin_shows: TwinShows,
+    /// What else a reader of the row must know.
+    pub notes: &'static [&'static str],
 }
 
 /// What an attempt needs from the host.
@@ -156,6 +158,18 @@ pub fn all() -> Vec<&'static Attempt> {
     .flatten()
     .collect()
 }
+
+/// Why a twin is not the very call: the call is allowed against nothing.
+const NO_TCP: &str =
+    "no TCP is allowed at all: the twin speaks to a listener of AF_UNIX of its own";
+
+/// The same of calls on other processes.
+const NO_SUCH_CALL: &str =
+    "the call is refused whole: the twin finds and searches its target through /proc/PID/mem";
+
+/// The same of datagrams.
+const NO_DATAGRAMS: &str =
+    "a pair of datagram sockets is refused whole: the twin speaks to a stream";
 
 /// A twin that speaks to a listener of its own, over the only family that is allowed.
 fn own_listener(_scene: &Scene, effect: Effect) -> Attack {

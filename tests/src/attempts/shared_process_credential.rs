@@ -2,7 +2,7 @@
 
 use custody_wire::layer::Layer;
 
-use super::{Arm, Attempt, Carries, Owner, Promised, TwinShows, Workspace, planted};
+use super::{Arm, Attempt, Carries, NO_SUCH_CALL, Owner, Promised, TwinShows, Workspace, planted};
 use crate::{
     evidence::row::Class,
     probe::{Attack, By, Effect},
@@ -29,7 +29,7 @@ const BY_PID: Promised = Promised::Layers(&[
 ]);
 
 macro_rules! memory {
-    ($id:literal, $mechanism:literal, $question:literal, $promised:expr, $source:literal, $by:expr, $twin:expr) => {
+    ($id:literal, $mechanism:literal, $question:literal, $promised:expr, $source:literal, $by:expr, $twin:expr, $notes:expr) => {
         Attempt {
             id: $id,
             class: Class::SharedProcessCredential,
@@ -54,6 +54,7 @@ macro_rules! memory {
                 )
             },
             twin_shows: TwinShows::Planted,
+            notes: $notes,
         }
     };
 }
@@ -66,7 +67,8 @@ pub(super) const ALL: &[Attempt] = &[
         MEMORY,
         "github/gh-aw-firewall#620: tokens hidden from the environment, read from /proc",
         By::ProcMem,
-        By::ProcMem
+        By::ProcMem,
+        &[]
     ),
     memory!(
         "memory/process-vm-readv",
@@ -75,7 +77,8 @@ pub(super) const ALL: &[Attempt] = &[
         BY_PID,
         "kernel.md section 3",
         By::ProcessVmReadv,
-        By::ProcMem
+        By::ProcMem,
+        &[NO_SUCH_CALL]
     ),
     memory!(
         "memory/ptrace",
@@ -84,7 +87,8 @@ pub(super) const ALL: &[Attempt] = &[
         BY_PID,
         "kernel.md section 3",
         By::Ptrace,
-        By::ProcMem
+        By::ProcMem,
+        &[NO_SUCH_CALL]
     ),
     memory!(
         "memory/environ",
@@ -93,7 +97,8 @@ pub(super) const ALL: &[Attempt] = &[
         ENVIRON,
         "nono 0.81: /proc/PPID/environ of the supervisor held the real key",
         By::Environ,
-        By::Environ
+        By::Environ,
+        &[]
     ),
     memory!(
         "memory/pidfd-getfd",
@@ -102,7 +107,8 @@ pub(super) const ALL: &[Attempt] = &[
         BY_PID,
         "kernel.md section 3: the descriptor of a memfd_secret can be taken and mapped",
         By::PidfdGetfd,
-        By::ProcMem
+        By::ProcMem,
+        &[NO_SUCH_CALL]
     ),
     Attempt {
         id: "file/credential",
@@ -127,6 +133,7 @@ pub(super) const ALL: &[Attempt] = &[
             )
         },
         twin_shows: TwinShows::Planted,
+        notes: &[],
     },
     Attempt {
         id: "inherited/environment",
@@ -142,6 +149,7 @@ pub(super) const ALL: &[Attempt] = &[
         attack: |_, _, _| Attack::Environment,
         twin: |scene, _| planted(scene, Attack::Environment),
         twin_shows: TwinShows::Planted,
+        notes: &[],
     },
     Attempt {
         id: "inherited/file",
@@ -157,6 +165,7 @@ pub(super) const ALL: &[Attempt] = &[
         attack: |_, _, effect| Attack::Descriptors { effect },
         twin: |scene, effect| planted(scene, Attack::Descriptors { effect }),
         twin_shows: TwinShows::Planted,
+        notes: &[],
     },
     Attempt {
         id: "reflected/header",
@@ -182,6 +191,7 @@ pub(super) const ALL: &[Attempt] = &[
         },
         twin: |scene, effect| message::allowed(scene, &effect),
         twin_shows: TwinShows::Effect,
+        notes: &[],
     },
 ];
 

@@ -25,6 +25,7 @@ macro_rules! attempt {
             attack: $attack,
             twin: |scene, effect| message::allowed(scene, &effect),
             twin_shows: TwinShows::Effect,
+            notes: &[],
         }
     };
 }

@@ -3,7 +3,7 @@
 
 use custody_wire::layer::Layer;
 
-use super::{Attempt, Carries, Need, Owner, Promised, TwinShows, Workspace, own_listener};
+use super::{Attempt, Carries, NO_TCP, Need, Owner, Promised, TwinShows, Workspace, own_listener};
 use crate::{
     evidence::row::Class,
     probe::{Attack, Effect, Tcp},
@@ -33,6 +33,7 @@ pub(super) const ALL: &[Attempt] = &[
         attack: |scene, _, effect| tcp(scene, Tcp::Connect, effect),
         twin: own_listener,
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
+        notes: &[NO_TCP],
     },
     Attempt {
         id: "direct/tcp-fast-open",
@@ -48,6 +49,7 @@ pub(super) const ALL: &[Attempt] = &[
         attack: |scene, _, effect| tcp(scene, Tcp::FastOpen, effect),
         twin: own_listener,
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
+        notes: &[NO_TCP],
     },
     Attempt {
         id: "direct/multipath-tcp",
@@ -63,6 +65,7 @@ pub(super) const ALL: &[Attempt] = &[
         attack: |scene, _, effect| tcp(scene, Tcp::Multipath, effect),
         twin: own_listener,
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
+        notes: &[NO_TCP],
     },
     Attempt {
         id: "direct/io-uring",
@@ -83,6 +86,7 @@ pub(super) const ALL: &[Attempt] = &[
         attack: |scene, _, effect| ring::attack(scene, effect),
         twin: |scene, effect| ring::twin(scene, effect),
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
+        notes: &[NO_TCP],
     },
     Attempt {
         id: "control/run-with-own-values",
@@ -102,6 +106,7 @@ pub(super) const ALL: &[Attempt] = &[
         attack: control::attack,
         twin: |scene, effect| message::allowed(scene, &effect),
         twin_shows: TwinShows::Effect,
+        notes: &[],
     },
     Attempt {
         id: "gate/foreign-recipient",
@@ -127,6 +132,7 @@ pub(super) const ALL: &[Attempt] = &[
         },
         twin: |scene, effect| message::allowed(scene, &effect),
         twin_shows: TwinShows::Effect,
+        notes: &[],
     },
 ];
 

@@ -67,7 +67,7 @@ pub fn judge(
         .iter()
         .map(|(layer, seen)| leg(Isolation::AllBut, &[*layer], seen));
     let legs: Vec<Leg> = only.chain(all_but).collect();
-    let mut notes = Vec::new();
+    let mut notes: Vec<String> = attempt.notes.iter().map(|note| (*note).into()).collect();
     let outcome = outcome(attempt, &arms.confined, &reach, &twin, &legs);
     match &attempt.promised {
         Promised::Gate { mutant, .. } => {
@@ -119,7 +119,7 @@ pub fn not_attempted(
         twin: none(),
         legs: Vec::new(),
         expected,
-        notes: Vec::new(),
+        notes: attempt.notes.iter().map(|note| (*note).into()).collect(),
     }
 }
 
@@ -398,7 +398,7 @@ mod tests {
                 reason: "socket: EPERM".into()
             }
         );
-        assert_eq!(row.notes, Vec::<String>::new());
+        assert_eq!(row.notes.len(), 1, "the attempt's own: {:?}", row.notes);
     }
 
     #[test]
@@ -472,8 +472,8 @@ mod tests {
         ];
         let row = row(&Arms { all_but, ..arms() });
         assert_eq!(
-            row.notes,
-            ["stands on one leg: seccomp; removed, it is reached: the witness saw it"]
+            row.notes[1],
+            "stands on one leg: seccomp; removed, it is reached: the witness saw it"
         );
     }
 
@@ -484,9 +484,9 @@ mod tests {
             all_but: vec![(Layer::Fds, Err("no plan".into()))],
             ..arms()
         });
-        assert_eq!(row.notes.len(), 1);
+        assert_eq!(row.notes.len(), 2);
         assert!(
-            row.notes[0].starts_with("stands on one leg: fds;"),
+            row.notes[1].starts_with("stands on one leg: fds;"),
             "{:?}",
             row.notes
         );
