@@ -10,10 +10,7 @@ use std::{
 
 use custody_sys::path::is_plain_absolute;
 use custody_wire::launch::Workspace;
-use nix::{
-    sys::stat::{SFlag, fstat},
-    unistd::{UnlinkatFlags, unlinkat},
-};
+use nix::sys::stat::{SFlag, fstat};
 use procfs::process::Process;
 
 use crate::checks::kernel::mounts_below;
@@ -173,37 +170,25 @@ fn look(error: io::Error) -> WorkspaceError {
     }
 }
 
-/// Removes the empty folders that the launch made in a workspace. One that is not empty any more
-/// stays; so does one that the agent replaced.
+/// Removes what the launch made in a workspace. What is not as it was made stays.
 pub fn remove_placeholders(workspace: impl AsFd, placeholders: &[PathBuf]) {
-    // The innermost first.
-    for placeholder in placeholders.iter().rev() {
-        if let Err(error) = remove_one(workspace.as_fd(), placeholder) {
-            tracing::debug!(placeholder = %placeholder.display(), %error, "a placeholder stays");
-        }
+    if let Err(error) = custody_launch::tidy(workspace, placeholders) {
+        tracing::warn!(%error, "a placeholder stays in a workspace");
     }
 }
 
-fn remove_one(workspace: std::os::fd::BorrowedFd<'_>, relative: &Path) -> io::Result<()> {
-    use nix::{fcntl::OFlag, sys::stat::Mode};
-
-    let name = relative.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let parent = match relative
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-    {
-        Some(parent) => parent,
-        None => Path::new("."),
-    };
-    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
-    let parent = custody_sys::path::open_beneath(workspace, parent, flags, Mode::empty())?;
-    Ok(unlinkat(&parent, name, UnlinkatFlags::RemoveDir)?)
+/// Whether two descriptors are of one folder.
+pub fn is_same(one: impl AsFd, other: impl AsFd) -> bool {
+    match (fstat(one), fstat(other)) {
+        (Ok(one), Ok(other)) => (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino),
+        (Err(_), _) | (_, Err(_)) => false,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::chown;
+    use std::{fs::File, os::unix::fs::chown};
 
     fn open(path: &Path) -> OwnedFd {
         custody_sys::path::folder(path).unwrap()
@@ -267,20 +252,11 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_are_removed_if_empty_and_never_outside() {
+    fn a_folder_is_the_same_by_any_name_and_another_is_not() {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        for name in ["ws/.git/hooks", "ws/full", "outside"] {
-            fs::create_dir_all(at(name)).unwrap();
-        }
-        fs::write(at("ws/full/file"), "").unwrap();
-        std::os::unix::fs::symlink(at("outside"), at("ws/link")).unwrap();
-        fs::create_dir(at("outside/victim")).unwrap();
-        let placeholders =
-            [".git", ".git/hooks", "full", "link/victim", "../outside"].map(PathBuf::from);
-        remove_placeholders(open(&at("ws")), &placeholders);
-        assert!(!at("ws/.git").exists());
-        assert!(at("ws/full").exists());
-        assert!(at("outside/victim").exists());
+        let other = tempfile::tempdir().unwrap();
+        let again = folder.path().join(".");
+        assert!(is_same(open(folder.path()), File::open(again).unwrap()));
+        assert!(!is_same(open(folder.path()), open(other.path())));
     }
 }
