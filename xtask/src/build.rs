@@ -5,7 +5,7 @@
 //! custody/session/    custody-init, custody-bridge (static): what a session is shown
 //! ```
 //! custody-launch and what a session is shown are static: they run where the host's loader and
-//! libraries are gone or another's.
+//! libraries are gone or another's. They are built with musl where the toolchain has it.
 
 use std::{
     os::unix::fs::MetadataExt as _,
@@ -17,12 +17,14 @@ use anyhow::{Context as _, Result};
 use crate::{
     build_ebpf,
     places::{self, Places},
-    say, stage,
+    say,
+    setup::musl,
+    stage,
 };
 
-/// The static programs are built for this target by name: only then cargo keeps crt-static away
-/// from build scripts and macros.
-const STATIC_TARGET: &str = "x86_64-unknown-linux-gnu";
+/// The static programs are built for a target by name: only then cargo keeps crt-static away from
+/// build scripts and macros. This one where there is no musl.
+const GLIBC: &str = "x86_64-unknown-linux-gnu";
 
 /// Package, program.
 const DYNAMIC: &[(&str, &str)] = &[
@@ -62,18 +64,19 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
     cargo.args(["--package", "custody-tests", "--bins"]);
     stage::must(&mut cargo)?;
 
+    let target = musl::installed().unwrap_or(GLIBC);
     let mut cargo = self::cargo(places, args);
     for (package, program, _) in STATIC {
         cargo.args(["--package", package, "--bin", program]);
     }
     cargo
-        .args(["--target", STATIC_TARGET])
+        .args(["--target", target])
         .env("RUSTFLAGS", "-Ctarget-feature=+crt-static")
         .env_remove("CARGO_ENCODED_RUSTFLAGS");
     stage::must(&mut cargo)?;
 
     let built = places.target.join(profile);
-    let built_static = places.target.join(STATIC_TARGET).join(profile);
+    let built_static = places.target.join(target).join(profile);
     let folder = places.programs();
     make_folder(&folder)?;
     make_folder(&folder.join("session"))?;

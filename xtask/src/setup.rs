@@ -8,6 +8,7 @@ use crate::{places::Places, say};
 
 mod host;
 mod linker;
+pub(crate) mod musl;
 mod packages;
 pub(crate) mod python;
 
@@ -34,6 +35,9 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
         if python {
             say::line(python::WHY);
         }
+        if musl::installed().is_none() {
+            say::line(musl::WHY); // not needed: no reason to fail
+        }
         if !missing.is_empty() || linker || python {
             bail!("not everything is installed; run `cargo xtask setup`");
         }
@@ -41,6 +45,9 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
         packages::install(&missing)?;
         if linker {
             linker::install(places).context("bpf-linker")?;
+        }
+        if musl::installed().is_none() {
+            musl::try_install();
         }
         if python {
             python::install(places).context("the demo's Python packages")?;
