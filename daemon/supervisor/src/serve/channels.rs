@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    os::fd::{BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
 use custody_sys::channel;
@@ -13,7 +13,7 @@ use custody_wire::{
     supervise::{ControlOrder, Head, VaultOrder},
 };
 
-use super::{Custodyd, Part, borrow, chain, services::Service};
+use super::{Custodyd, Part, say::chain, services::Service};
 
 /// The most descriptors beside an order: the command and the workspace.
 const FDS_MAX: usize = 2;
@@ -149,4 +149,8 @@ impl Custodyd {
     pub(super) fn give<M: Message>(&mut self, service: Service, message: &M, fds: &[OwnedFd]) {
         self.tell(service, message, &borrow(fds));
     }
+}
+
+pub(super) fn borrow(fds: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
+    fds.iter().map(AsFd::as_fd).collect()
 }

@@ -8,7 +8,7 @@ use nix::sys::wait::WaitStatus;
 
 use crate::process::ProcessError;
 
-use super::{Custodyd, Dying, Mode, Part, chain, services::Service, workers::sealed};
+use super::{Custodyd, Dying, Mode, Part, say::chain, services::Service, workers::sealed};
 
 /// A cgroup that is not empty after so long is complained of, once.
 const DYING_LONG: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use custody_sys::channel;
 use custody_wire::supervise::GateNotice;
 use gate::id::SessionId;
 
-use super::{Custodyd, Part, chain, services::Service};
+use super::{Custodyd, Part, say::chain, services::Service};
 use crate::{hooks::Group, process::Process};
 
 /// How often a front may end before its session does, and in what time.

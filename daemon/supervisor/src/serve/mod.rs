@@ -5,45 +5,40 @@
 //! | [`channels`] | orders in, notices out; a service that breaks the protocol is killed |
 //! | [`end`] | what happens when a program ends, and taking apart what it leaves |
 //! | [`fronts`] | a session's front |
+//! | [`heads`] | the newest lines of the two chains, in the journal |
 //! | [`launched`] | what custody-launch reported of a session |
 //! | [`plans`] | what each of our programs may see |
+//! | [`say`] | errors and names in the words of messages |
 //! | [`services`] | control, gate, vault, resolver: started, linked, started again |
 //! | [`sessions`] | a session from the order to its end |
 //! | [`standing`] | whether the layers of a session suffice |
+//! | [`wait`] | what became readable, or which timer runs out |
 //! | [`workers`] | effect workers |
 
 mod channels;
 mod end;
 mod fronts;
+mod heads;
 mod launched;
 mod plans;
+mod say;
 mod services;
 mod sessions;
 mod standing;
+mod wait;
 mod workers;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io,
-    os::{
-        fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::net::UnixListener,
-    },
+    os::unix::net::UnixListener,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
 use custody_sys::{cgroup::Cgroup, clock};
-use custody_wire::supervise::Head;
 use gate::id::SessionId;
-use nix::{
-    errno::Errno,
-    poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::{
-        signal::{SigSet, Signal},
-        signalfd::{SfdFlags, SignalFd},
-    },
-};
+use nix::sys::{signal::Signal, signalfd::SignalFd};
 
 use crate::{
     cgroups::{CgroupError, Cgroups},
@@ -55,8 +50,11 @@ use crate::{
     uids::Pool,
 };
 
+use heads::Heads;
+use say::chain;
 use services::{Service, Slots};
 use sessions::Session;
+use wait::{Ready, signals};
 use workers::Worker;
 
 /// Why custodyd ends with a failure.
@@ -168,19 +166,6 @@ struct Custodyd {
     next_tick: Instant,
 }
 
-/// The newest lines of the two chains, as gate and vault said them.
-#[derive(Debug, Default)]
-struct Heads {
-    decisions: Option<Head>,
-    receipts: Option<Head>,
-    /// The positions that were noted last.
-    noted: (Option<u64>, Option<u64>),
-    next: Option<Instant>,
-}
-
-/// How often heads go to the journal: a tail that is cut afterwards shows.
-const HEADS_EVERY: Duration = Duration::from_secs(60);
-
 /// How often windows of denials are closed.
 const TICK: Duration = Duration::from_secs(5);
 
@@ -237,28 +222,6 @@ pub fn serve(checked: Checked, config_path: Option<PathBuf>) -> Result<(), Serve
     result
 }
 
-/// SIGTERM and SIGINT end custodyd, SIGHUP says that a restart is needed.
-fn signals() -> Result<SignalFd, ServeError> {
-    let failed = |errno: Errno| ServeError::Loop {
-        call: "signalfd",
-        source: errno.into(),
-    };
-    let mask = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
-    mask.thread_block().map_err(failed)?;
-    SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).map_err(failed)
-}
-
-/// What became readable.
-#[derive(Clone, Copy, Debug)]
-enum Ready {
-    Channel(u64),
-    Denials,
-    Ended(u64),
-    Orders(Service),
-    Signals,
-    Words(u64),
-}
-
 impl Custodyd {
     fn run(&mut self, signals: &SignalFd) -> Result<(), ServeError> {
         loop {
@@ -284,73 +247,13 @@ impl Custodyd {
         }
     }
 
-    /// Waits until something is readable or a timer runs out.
-    fn wait(&self, signals: &SignalFd) -> Result<Vec<Ready>, ServeError> {
-        let mut what = vec![Ready::Signals, Ready::Denials];
-        let mut fds = vec![readable(signals.as_fd()), readable(self.hooks.as_fd())];
-        for service in Service::ALL {
-            if let Some(channel) = self.slots.channel(service) {
-                what.push(Ready::Orders(service));
-                fds.push(readable(channel));
-            }
-        }
-        for (number, (_, process)) in &self.processes {
-            if let Some(channel) = process.channel() {
-                what.push(Ready::Channel(*number));
-                fds.push(readable(channel));
-            }
-            if let Some(words) = process.words() {
-                what.push(Ready::Words(*number));
-                fds.push(readable(words));
-            }
-            what.push(Ready::Ended(*number));
-            fds.push(readable(process.pidfd()));
-        }
-        let timeout = self.next_timer().map_or(PollTimeout::NONE, |at| {
-            let rest = at.saturating_duration_since(Instant::now());
-            // A rounded-down timer would be polled for again and again until it runs out.
-            PollTimeout::try_from(rest + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
-        });
-        match poll(&mut fds, timeout) {
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(errno) => {
-                return Err(ServeError::Loop {
-                    call: "poll",
-                    source: errno.into(),
-                });
-            }
-        }
-        Ok(what
-            .into_iter()
-            .zip(&fds)
-            .filter(|(_, fd)| fd.any().unwrap_or(false))
-            .map(|(what, _)| what)
-            .collect())
-    }
-
-    fn next_timer(&self) -> Option<Instant> {
-        let launches = self.processes.values().filter_map(|(_, p)| p.deadline);
-        let dying = (!self.dying.is_empty()).then(|| Instant::now() + DYING_EVERY);
-        let ending = match self.mode {
-            Mode::EndingServices { kill_at } => Some(kill_at),
-            Mode::EndingSessions | Mode::Serving | Mode::Starting => None,
-        };
-        launches
-            .chain(dying)
-            .chain(ending)
-            .chain(self.slots.next_start())
-            .chain(self.heads.next)
-            .chain([self.next_tick])
-            .min()
-    }
-
     /// Everything that time alone moves on.
     fn advance(&mut self) {
         let now = Instant::now();
         self.kill_late(now);
         self.remove_dying(now);
         self.finish_sessions();
-        self.note_heads(now);
+        self.heads.note_if_due(now);
         if now >= self.next_tick {
             self.next_tick = now + TICK;
             match self.hooks.dropped() {
@@ -388,14 +291,6 @@ impl Custodyd {
         }
     }
 
-    fn note_heads(&mut self, now: Instant) {
-        let due = self.heads.next.is_none_or(|next| now >= next);
-        if due {
-            self.heads.next = Some(now + HEADS_EVERY);
-            self.heads.note();
-        }
-    }
-
     /// A number for a process that starts.
     fn register(&mut self, part: Part, process: Process) -> u64 {
         self.next_process = self.next_process.saturating_add(1);
@@ -409,66 +304,5 @@ impl Custodyd {
             .filter(|(_, (part, _))| wanted(*part))
             .map(|(number, _)| *number)
             .collect()
-    }
-}
-
-impl Heads {
-    fn note(&mut self) {
-        let positions = |head: &Option<Head>| head.map(|head| head.position);
-        let now = (positions(&self.decisions), positions(&self.receipts));
-        if now == self.noted {
-            return;
-        }
-        self.noted = now;
-        for (chain, head) in [("decisions", self.decisions), ("receipts", self.receipts)] {
-            if let Some(Head { position, digest }) = head {
-                tracing::info!(chain, position, %digest, "ledger head");
-            }
-        }
-    }
-}
-
-fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {
-    PollFd::new(fd, PollFlags::POLLIN)
-}
-
-/// An error with everything that it rests on, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(source) = next {
-        text.push_str(": ");
-        text.push_str(&source.to_string());
-        next = source.source();
-    }
-    text
-}
-
-/// The errno in an error's chain, 0 where there is none.
-fn errno_of(error: &(dyn std::error::Error + 'static)) -> i32 {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let io = error.downcast_ref::<io::Error>();
-        if let Some(errno) = io.and_then(io::Error::raw_os_error) {
-            return errno;
-        }
-        next = error.source();
-    }
-    0
-}
-
-fn borrow(fds: &[OwnedFd]) -> Vec<BorrowedFd<'_>> {
-    fds.iter().map(AsFd::as_fd).collect()
-}
-
-/// Labels that a policy has, for a message.
-fn listed<T: ToString>(names: impl Iterator<Item = T>) -> String {
-    let names: BTreeSet<String> = names
-        .map(|name| format!("`{}`", name.to_string()))
-        .collect();
-    if names.is_empty() {
-        "none".into()
-    } else {
-        names.into_iter().collect::<Vec<_>>().join(", ")
     }
 }

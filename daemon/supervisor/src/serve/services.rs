@@ -13,7 +13,7 @@ use std::{
 use custody_sys::channel;
 use custody_wire::supervise::{GateNotice, VaultNotice};
 
-use super::{Custodyd, Mode, Part, ServeError, chain};
+use super::{Custodyd, Mode, Part, ServeError, channels::borrow, say::chain};
 use crate::{
     checks::{credentials, resolver},
     hooks::Group,
@@ -241,7 +241,7 @@ impl Custodyd {
         let uid = plan.uid;
         let part = Part::Service(service);
         let name = format!("custody-{}", service.name());
-        let fds = super::borrow(&theirs);
+        let fds = borrow(&theirs);
         let started = Process::start(&self.checked.programs, cgroup, &name, plan, &fds);
         match started {
             Ok(process) => {

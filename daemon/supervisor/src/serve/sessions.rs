@@ -23,7 +23,12 @@ use custody_wire::{
 use gate::id::{PolicyName, SessionId};
 use nix::sys::signal::Signal;
 
-use super::{Custodyd, Mode, Part, chain, errno_of, listed, services::Service};
+use super::{
+    Custodyd, Mode, Part,
+    channels::borrow,
+    say::{chain, errno_of, listed},
+    services::Service,
+};
 use crate::{
     hooks::Group,
     process::{Process, ProcessError},
@@ -172,7 +177,7 @@ impl Custodyd {
             fds: roles,
         };
         let part = Part::Session(start.session);
-        let fds = super::borrow(&fds);
+        let fds = borrow(&fds);
         let started = Process::start(&self.checked.programs, cgroup, "session", plan, &fds);
         match started {
             Ok(process) => self.register(part, process),
@@ -344,9 +349,7 @@ impl Custodyd {
     }
 
     fn finish(&mut self, id: SessionId, session: Session) {
-        if let Some(workspace) = &session.workspace {
-            workspace::remove_placeholders(&workspace.folder, &session.placeholders);
-        }
+        self.tidy(&session);
         self.tell(Service::Gate, &GateNotice::Ended { session: id }, &[]);
         self.tell(Service::Vault, &VaultNotice::Ended { session: id }, &[]);
         let notice = match session.phase {
@@ -364,6 +367,22 @@ impl Custodyd {
             Phase::Launching | Phase::Running => return,
         };
         self.tell(Service::Control, &notice, &[]);
+    }
+
+    /// Removes what the launch made in the workspace, unless another session has the folder: it
+    /// rests on the same names, so it is left to remove them.
+    fn tidy(&mut self, session: &Session) {
+        let Some(workspace) = &session.workspace else {
+            return;
+        };
+        let heir = self.sessions.values_mut().find(|other| {
+            let theirs = other.workspace.as_ref();
+            theirs.is_some_and(|theirs| workspace::is_same(&theirs.folder, &workspace.folder))
+        });
+        match heir {
+            Some(heir) => heir.placeholders.extend(session.placeholders.clone()),
+            None => workspace::remove_placeholders(&workspace.folder, &session.placeholders),
+        }
     }
 
     /// The sessions that a new vault must know.

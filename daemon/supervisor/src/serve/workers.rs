@@ -12,7 +12,7 @@ use custody_wire::{
 };
 use gate::id::{CredentialLabel, SessionId};
 
-use super::{Custodyd, Part, chain, services::Service, standing};
+use super::{Custodyd, Part, say::chain, services::Service, standing};
 use crate::{hooks::Group, process::Process};
 
 /// A worker that the present vault ordered, by the order's number.

@@ -1,0 +1,40 @@
+//! Errors and names in the words of messages.
+
+use std::{collections::BTreeSet, io};
+
+/// An error with everything that it rests on, in one line.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        text.push_str(": ");
+        text.push_str(&source.to_string());
+        next = source.source();
+    }
+    text
+}
+
+/// The errno in an error's chain, 0 where there is none.
+pub(super) fn errno_of(error: &(dyn std::error::Error + 'static)) -> i32 {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let io = error.downcast_ref::<io::Error>();
+        if let Some(errno) = io.and_then(io::Error::raw_os_error) {
+            return errno;
+        }
+        next = error.source();
+    }
+    0
+}
+
+/// Labels that a policy has, for a message.
+pub(super) fn listed<T: ToString>(names: impl Iterator<Item = T>) -> String {
+    let names: BTreeSet<String> = names
+        .map(|name| format!("`{}`", name.to_string()))
+        .collect();
+    if names.is_empty() {
+        "none".into()
+    } else {
+        names.into_iter().collect::<Vec<_>>().join(", ")
+    }
+}

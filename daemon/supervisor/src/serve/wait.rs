@@ -1,0 +1,105 @@
+//! Waiting: what became readable, or which timer runs out next.
+
+use std::{
+    os::fd::{AsFd as _, BorrowedFd},
+    time::{Duration, Instant},
+};
+
+use nix::{
+    errno::Errno,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::{
+        signal::{SigSet, Signal},
+        signalfd::{SfdFlags, SignalFd},
+    },
+};
+
+use super::{Custodyd, DYING_EVERY, Mode, ServeError, services::Service};
+
+/// What became readable.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ready {
+    Channel(u64),
+    Denials,
+    Ended(u64),
+    Orders(Service),
+    Signals,
+    Words(u64),
+}
+
+/// SIGTERM and SIGINT end custodyd, SIGHUP says that a restart is needed.
+pub(super) fn signals() -> Result<SignalFd, ServeError> {
+    let failed = |errno: Errno| ServeError::Loop {
+        call: "signalfd",
+        source: errno.into(),
+    };
+    let mask = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP]);
+    mask.thread_block().map_err(failed)?;
+    SignalFd::with_flags(&mask, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK).map_err(failed)
+}
+
+impl Custodyd {
+    /// Waits until something is readable or a timer runs out.
+    pub(super) fn wait(&self, signals: &SignalFd) -> Result<Vec<Ready>, ServeError> {
+        let mut what = vec![Ready::Signals, Ready::Denials];
+        let mut fds = vec![readable(signals.as_fd()), readable(self.hooks.as_fd())];
+        for service in Service::ALL {
+            if let Some(channel) = self.slots.channel(service) {
+                what.push(Ready::Orders(service));
+                fds.push(readable(channel));
+            }
+        }
+        for (number, (_, process)) in &self.processes {
+            if let Some(channel) = process.channel() {
+                what.push(Ready::Channel(*number));
+                fds.push(readable(channel));
+            }
+            if let Some(words) = process.words() {
+                what.push(Ready::Words(*number));
+                fds.push(readable(words));
+            }
+            what.push(Ready::Ended(*number));
+            fds.push(readable(process.pidfd()));
+        }
+        let timeout = self.next_timer().map_or(PollTimeout::NONE, |at| {
+            let rest = at.saturating_duration_since(Instant::now());
+            // A rounded-down timer would be polled for again and again until it runs out.
+            PollTimeout::try_from(rest + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+        });
+        match poll(&mut fds, timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => {
+                return Err(ServeError::Loop {
+                    call: "poll",
+                    source: errno.into(),
+                });
+            }
+        }
+        Ok(what
+            .into_iter()
+            .zip(&fds)
+            .filter(|(_, fd)| fd.any().unwrap_or(false))
+            .map(|(what, _)| what)
+            .collect())
+    }
+
+    fn next_timer(&self) -> Option<Instant> {
+        let launches = self.processes.values().filter_map(|(_, p)| p.deadline);
+        let dying = (!self.dying.is_empty()).then(|| Instant::now() + DYING_EVERY);
+        let ending = match self.mode {
+            Mode::EndingServices { kill_at } => Some(kill_at),
+            Mode::EndingSessions | Mode::Serving | Mode::Starting => None,
+        };
+        launches
+            .chain(dying)
+            .chain(ending)
+            .chain(self.slots.next_start())
+            .chain(self.heads.next())
+            .chain([self.next_tick])
+            .min()
+    }
+}
+
+fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {
+    PollFd::new(fd, PollFlags::POLLIN)
+}
