@@ -136,6 +136,16 @@ fn every_layer_of_a_session_is_full_under_the_unit() {
 
 #[test]
 #[serial_test::file_serial(custody)]
+fn a_workspace_is_the_callers_outside_and_the_agents_inside_and_gets_no_setuid_file() {
+    let Some(report) = report() else { return };
+    let inside = report.out("workspace").unwrap();
+    assert_eq!(inside, "/var/tmp/work\nagent\nrefused\n");
+    let outside = report.out("workspace-outside").unwrap();
+    assert_eq!(outside, "/var/tmp/work/file 1000 644\n");
+}
+
+#[test]
+#[serial_test::file_serial(custody)]
 fn the_demos_calls_have_the_effects_that_were_allowed_and_no_other() {
     let Some(report) = report() else { return };
     let deeds = report.deeds("agent").unwrap();

@@ -24,7 +24,7 @@ mount -t overlay overlay -o "lowerdir=files:../$rootfs,upperdir=changes/upper,wo
 exec systemd-nspawn --quiet --directory=root --boot --machine="$name" --console=pipe \
     --register=no --keep-unit --private-network \
     --capability=all --system-call-filter=@known \
-    --tmpfs=/sys/fs/bpf:mode=0700 --bind="$PWD/result:/result"
+    --tmpfs=/sys/fs/bpf:mode=0700 --tmpfs=/var/tmp:mode=1777 --bind="$PWD/result:/result"
 "#;
 
 /// A machine that was not booted yet, or has ended.
@@ -34,6 +34,9 @@ exec systemd-nspawn --quiet --directory=root --boot --machine="$name" --console=
 /// landlock_*(2) and bpf(2) fail with EPERM and custodyd does not start; memfd_secret(2) and
 /// pidfd_getfd(2) fail, and with them the vault's memory is the second best and an attempt has no
 /// reach arm. Without bpf(2) systemd's own IPAddressDeny= lets everything through and says nothing.
+///
+/// `/sys` is read-only in it, hence the place for a bpf file system. Its root is an overlay, which
+/// cannot be id-mapped (mount_setattr(2)); `/var/tmp` can, and workspaces lie there.
 #[derive(Debug)]
 pub struct Machine {
     name: String,
