@@ -121,7 +121,8 @@ impl Tally {
 /// What says nothing to a person while tests run: tests that pass, runners without a test.
 fn is_routine(line: &str) -> bool {
     let test = line.starts_with("test ") && (line.ends_with(" ok") || line.contains("... ignored"));
-    let head = line.starts_with("running ") || line.trim_start().starts_with("Doc-tests ");
+    let heads = ["running ", "Compiling ", "Doc-tests ", "Running unittests "];
+    let head = heads.iter().any(|head| line.trim_start().starts_with(head));
     test || head || line.is_empty()
 }
 
