@@ -7,6 +7,7 @@ use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
     sync::OnceLock,
+    time::Duration,
 };
 
 use custody_tests::{
@@ -14,7 +15,11 @@ use custody_tests::{
         row::{Class, Isolation, LegOutcome},
         status::{MECHANISMS_MIN, Status},
     },
-    nspawn::unit::{self, Deed, Report, TOKEN},
+    nspawn::{
+        machine::Machine,
+        rootfs::Source,
+        unit::{self, Deed, Report, TOKEN},
+    },
 };
 
 /// Hooks of one group of cgroups, and the groups.
@@ -336,5 +341,31 @@ fn the_credential_stands_in_nothing_that_was_said() {
     for (name, step) in &report.steps {
         let leaks = step.out.contains(TOKEN) || step.err.contains(TOKEN);
         assert!(!leaks, "step `{name}`");
+    }
+}
+
+#[test]
+#[serial_test::file_serial(custody)]
+fn a_machine_that_does_not_end_is_killed_and_leaves_nothing() {
+    if let Some(missing) = unit::missing() {
+        println!("not attempted: needs {missing}");
+        return;
+    }
+    let root = Source::of_host().unwrap().root(&guest()).unwrap();
+    let machine = Machine::new(&guest()).unwrap();
+    // Nothing in it ends it.
+    let error = machine.boot(&root, Duration::from_secs(3)).unwrap_err();
+    assert!(
+        error.to_string().contains("did not end in 3 s"),
+        "{error:#}"
+    );
+    let folder = machine.result("").parent().unwrap().to_owned();
+    assert!(folder.is_dir());
+    drop(machine);
+    assert!(!folder.exists());
+    let name = format!("custody-machine-{}", std::process::id());
+    for hierarchy in ["", "systemd", "unified"] {
+        let cgroup = Path::new("/sys/fs/cgroup").join(hierarchy).join(&name);
+        assert!(!cgroup.exists(), "{}", cgroup.display());
     }
 }
