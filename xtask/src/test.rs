@@ -5,6 +5,7 @@
 
 use std::{
     fs,
+    path::PathBuf,
     process::Command,
     time::{Duration, Instant},
 };
@@ -113,7 +114,7 @@ impl Stage {
             Self::Unprivileged => cargo
                 .args(["test", "--workspace", "--lib", "--bins", "--tests"])
                 .args(TEST_OPTIONS)
-                .env("TMPDIR", NOBODYS_FOLDER)
+                .env("TMPDIR", nobodys_folder(places))
                 .env(RUNNER, NOBODY.join(" ")),
             Self::Tests => cargo.args(["test", "--workspace"]).args(TEST_OPTIONS),
             Self::Root if places::is_root() => return Ok(None),
@@ -145,7 +146,10 @@ const NOBODY: [&str; 7] = [
 ];
 
 /// What root's tests left in `/tmp`, locks between processes among it, is not nobody's to open.
-const NOBODYS_FOLDER: &str = "/tmp/custody-tests-of-nobody";
+/// The path is short: sockets are made below it (unix(7), `sun_path`).
+fn nobodys_folder(places: &Places) -> PathBuf {
+    places.target.join("nobody")
+}
 
 /// Whether we can run tests as nobody: we are root, and nobody may reach what we build.
 fn as_nobody(places: &Places) -> Result<bool> {
@@ -153,7 +157,11 @@ fn as_nobody(places: &Places) -> Result<bool> {
         return Ok(false);
     }
     let mut folder = Command::new("install");
-    stage::must(folder.args(["-d", "-o", "nobody", "-m", "0700", NOBODYS_FOLDER]))?;
+    stage::must(
+        folder
+            .args(["-d", "-o", "nobody", "-m", "0700"])
+            .arg(nobodys_folder(places)),
+    )?;
     let [program, arguments @ ..] = NOBODY;
     let reaches = Command::new(program)
         .args(arguments)
