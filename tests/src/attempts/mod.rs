@@ -50,6 +50,8 @@ pub struct Attempt {
 /// What an attempt needs from the host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Need {
+    /// A kernel with the 32-bit entry (int 0x80).
+    Ia32,
     /// A kernel that makes rings (io_uring_setup(2)).
     IoUring,
     /// The interpreter, by its path.
@@ -60,6 +62,9 @@ impl Need {
     /// What is missing here; none if nothing is.
     pub fn missing(self) -> Option<String> {
         match self {
+            // Only a kernel with that entry has this (linux/arch/x86/entry/vdso/vdso32-setup.c).
+            Self::Ia32 => (!std::path::Path::new("/proc/sys/abi/vsyscall32").exists())
+                .then(|| "the 32-bit entry of the kernel".into()),
             Self::IoUring => {
                 // 1 and 2 refuse whom they concern (sysctl kernel.io_uring_disabled).
                 let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");

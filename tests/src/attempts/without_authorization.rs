@@ -7,7 +7,7 @@ use super::{Attempt, Carries, NO_TCP, Need, Owner, Promised, TwinShows, Workspac
 use crate::{
     evidence::row::Class,
     probe::{Attack, Effect, Tcp},
-    suite::{control, guard, message, ring, scene::Scene},
+    suite::{control, detour, guard, message, scene::Scene},
 };
 
 /// What stands between a session and any TCP connection.
@@ -83,8 +83,29 @@ pub(super) const ALL: &[Attempt] = &[
         owner: Owner::Standin,
         carries: Carries::Nothing,
         workspace: Workspace::None,
-        attack: |scene, _, effect| ring::attack(scene, effect),
-        twin: |scene, effect| ring::twin(scene, effect),
+        attack: |scene, _, effect| detour::ring(scene, effect),
+        twin: |scene, effect| detour::twin(scene, effect),
+        twin_shows: TwinShows::Said("HTTP/1.1 200"),
+        notes: &[NO_TCP],
+    },
+    Attempt {
+        id: "direct/int80",
+        class: Class::WithoutAuthorization,
+        mechanism: "the 32-bit entry of the kernel",
+        question: "May it make the socket by system calls of another architecture?",
+        needs: &[Need::Program(guard::PYTHON), Need::Ia32],
+        promised: Promised::Layers(&[
+            &[Layer::Seccomp],
+            &[Layer::CgroupInet],
+            &[Layer::NetworkNamespace],
+            &[Layer::Landlock],
+        ]),
+        source: "agentsh C2 and CVE-2014-4508's class: a filter that does not check the architecture",
+        owner: Owner::Standin,
+        carries: Carries::Nothing,
+        workspace: Workspace::None,
+        attack: |scene, _, effect| detour::int80(scene, effect),
+        twin: |scene, effect| detour::twin(scene, effect),
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
         notes: &[NO_TCP],
     },

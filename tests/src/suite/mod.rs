@@ -5,12 +5,12 @@
 
 pub mod arms;
 pub mod control;
+pub mod detour;
 pub mod guard;
 mod host_facts;
 pub mod isolate;
 pub mod judge;
 pub mod message;
 mod policy;
-pub mod ring;
 pub mod run;
 pub mod scene;

