@@ -128,6 +128,11 @@ fn start(
     cgroup: Option<&Cgroup>,
     carried: &Carried,
 ) -> anyhow::Result<Child> {
+    // Where the host's root stays, the listener's folder is a mount point of the host's; where no
+    // service ever ran, there is none yet.
+    let listener = Path::new(launch::LISTENER);
+    fs::create_dir_all(listener.parent().unwrap_or(listener))
+        .with_context(|| format!("the folder of {}", listener.display()))?;
     fcntl(&channel, FcntlArg::F_SETFD(FdFlag::empty()))?;
     let mut command = Command::new(scene.program("custody-isolate"));
     command
