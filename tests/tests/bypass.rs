@@ -70,6 +70,7 @@ fn a_policy_that_gives_the_authority_away_is_seen_as_reached_and_fails() {
     let options = run::Options {
         only: Some("gate/foreign-recipient".into()),
         policy: vec![(verified.into(), payload.into())],
+        ..run::Options::default()
     };
     let evidence = run::run(&options, None, &mut |_| {}).unwrap();
     let row = &evidence.attempts[0];

@@ -5,6 +5,8 @@ use std::{
     io::{self, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
 };
 
 use anyhow::Context as _;
@@ -18,6 +20,7 @@ use custody_tests::{
     register,
     suite::run,
 };
+use nix::sys::signal::{SigSet, Signal};
 
 /// Attacks an installation of its own, made from the programs beside it, and writes evidence.
 ///
@@ -45,8 +48,28 @@ struct Options {
     legs: bool,
 }
 
+/// Whether someone asked for the end.
+static STOPPED: AtomicBool = AtomicBool::new(false);
+
+/// An interrupted run cleans up what it put on the host, instead of leaving it.
+fn watch_signals() -> anyhow::Result<()> {
+    let mut signals = SigSet::empty();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
+        signals.add(signal);
+    }
+    // Before there is another thread: each inherits the mask (pthread_sigmask(3)).
+    signals.thread_block()?;
+    let _detached = thread::Builder::new().spawn(move || {
+        if signals.wait().is_ok() {
+            STOPPED.store(true, Ordering::Relaxed);
+        }
+    })?;
+    Ok(())
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     let options = Options::parse();
+    watch_signals()?;
     let mut out = io::stdout().lock();
     if options.list {
         for attempt in attempts::all() {
@@ -70,6 +93,7 @@ fn main() -> anyhow::Result<ExitCode> {
         &run::Options {
             only: options.only,
             policy: Vec::new(),
+            stopped: Some(&STOPPED),
         },
         half,
         &mut show,

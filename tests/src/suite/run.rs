@@ -1,6 +1,11 @@
 //! One run: the installation, every attempt in its arms, the evidence.
 
-use std::{collections::BTreeMap, path::Path, process::Command};
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    process::Command,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use anyhow::{Context as _, bail, ensure};
 
@@ -39,6 +44,8 @@ pub struct Options {
     pub only: Option<String>,
     /// Changes to the policy's text, for a test that takes a property away.
     pub policy: Vec<(String, String)>,
+    /// Set when the run is to end: it stops before the next row and cleans up.
+    pub stopped: Option<&'static AtomicBool>,
 }
 
 /// Runs the suite. `said` is told each row as it comes.
@@ -78,6 +85,10 @@ pub fn run(
         if !wanted {
             continue;
         }
+        ensure!(
+            !options.stopped.is_some_and(|it| it.load(Ordering::Relaxed)),
+            "interrupted"
+        );
         let row = one(attempt, &scene, &host, &expected)
             .with_context(|| format!("attempt `{}`", attempt.id))?;
         said(&row);

@@ -34,6 +34,9 @@ pub struct Scene {
     /// A deputy that works for the operator, in the shared workspace.
     neighbour: Option<Child>,
     setup: standin::Setup,
+    /// Whether the folder of the sessions' listener was on the host before: custody-launch makes
+    /// it where an isolating run leaves the host's root.
+    listeners_were_there: bool,
     /// Where the witness listens.
     pub witness_address: SocketAddr,
     /// The recipient that the application trusts.
@@ -128,6 +131,7 @@ impl Scene {
             standin,
             neighbour: None,
             setup,
+            listeners_were_there: listeners().exists(),
         })
     }
 
@@ -260,8 +264,18 @@ impl Scene {
     }
 }
 
+/// The folder of the sessions' listener.
+fn listeners() -> &'static Path {
+    let listener = Path::new(custody_wire::launch::LISTENER);
+    listener.parent().unwrap_or(listener)
+}
+
 impl Drop for Scene {
     fn drop(&mut self) {
+        if !self.listeners_were_there {
+            // It stays where someone else uses it by now (rmdir(2), ENOTEMPTY).
+            drop(fs::remove_dir(listeners()));
+        }
         // Gone already is as good.
         for child in [Some(&mut self.standin), self.neighbour.as_mut()]
             .into_iter()
