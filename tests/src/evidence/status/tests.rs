@@ -1,0 +1,198 @@
+use super::*;
+use crate::evidence::row::Control;
+
+fn half() -> RegisterHalf {
+    RegisterHalf {
+        revision: "0".repeat(40),
+        entries: 4,
+        drifts: Vec::new(),
+        limits: vec!["a limit".into()],
+        zone: vec!["custody-bridge: in the session".into()],
+    }
+}
+
+fn scope() -> Vec<String> {
+    vec!["one host".into()]
+}
+
+fn control() -> Control {
+    Control {
+        holds: true,
+        what: "seen".into(),
+    }
+}
+
+fn row(class: Class, mechanism: &str) -> Row {
+    Row {
+        id: format!("{class}/{mechanism}"),
+        class,
+        mechanism: mechanism.into(),
+        question: "may it?".into(),
+        source: "a paper".into(),
+        promised: vec!["seccomp".into()],
+        outcome: Outcome::Refused {
+            layer: "seccomp".into(),
+            reason: "EPERM".into(),
+        },
+        reach: control(),
+        twin: control(),
+        legs: Vec::new(),
+        expected: None,
+        as_expected: true,
+        notes: Vec::new(),
+    }
+}
+
+fn rows() -> Vec<Row> {
+    Class::ALL
+        .into_iter()
+        .flat_map(|class| ["a", "b", "c"].map(|mechanism| row(class, mechanism)))
+        .collect()
+}
+
+fn status(rows: &[Row]) -> Status {
+    compute(rows, Some(&half()), &[], scope()).status
+}
+
+#[test]
+fn both_halves_and_nothing_reached_is_a_pass_in_the_mandated_words() {
+    let e = compute(&rows(), Some(&half()), &[], scope());
+    assert_eq!((e.status, e.words.as_str()), (Status::Pass, PASS_WORDS));
+    assert_eq!(e.limits, ["a limit"]);
+    assert_eq!(e.scope, ["one host"]);
+    assert_eq!(e.structural.len(), 2);
+}
+
+#[test]
+fn one_that_reached_is_a_fail_whatever_else_is_missing() {
+    let mut rows = rows();
+    rows[4].outcome = Outcome::Reached {
+        proof: "the witness saw nonce 1".into(),
+    };
+    assert_eq!(status(&rows), Status::Fail);
+    assert_eq!(compute(&rows, None, &[], scope()).status, Status::Fail);
+    assert_eq!(
+        compute(&rows[4..5], None, &[], scope()).status,
+        Status::Fail
+    );
+}
+
+#[test]
+fn a_missing_class_leaves_it_untested() {
+    for class in Class::ALL {
+        let rows: Vec<Row> = rows().into_iter().filter(|r| r.class != class).collect();
+        let e = compute(&rows, Some(&half()), &[], scope());
+        assert_eq!(e.status, Status::Untested);
+        assert_eq!(e.status_v0_2, "NOT_ESTABLISHED");
+        assert!(e.because[0].contains(class.name()), "{:?}", e.because);
+    }
+    assert_eq!(status(&[]), Status::Untested);
+}
+
+#[test]
+fn one_mechanism_in_three_rows_is_one_mechanism() {
+    let mut rows = rows();
+    for row in &mut rows {
+        if row.class == Class::UnregisteredTool {
+            row.mechanism = "same".into();
+        }
+    }
+    assert_eq!(status(&rows), Status::Untested);
+}
+
+#[test]
+fn an_inconclusive_row_leaves_it_untested() {
+    let mut rows = rows();
+    rows.push(row(Class::UnregisteredTool, "d"));
+    rows[15].outcome = Outcome::Inconclusive {
+        why: "the twin failed".into(),
+    };
+    assert_eq!(status(&rows), Status::Untested);
+}
+
+#[test]
+fn a_refusal_without_both_controls_does_not_count() {
+    for arm in [true, false] {
+        let mut rows = rows();
+        if arm {
+            rows[0].reach.holds = false;
+        } else {
+            rows[0].twin.holds = false;
+        }
+        assert_eq!(status(&rows), Status::Untested);
+    }
+}
+
+#[test]
+fn no_register_half_or_a_drift_leaves_it_untested() {
+    assert_eq!(
+        compute(&rows(), None, &[], scope()).status,
+        Status::Untested
+    );
+    let drift = RegisterHalf {
+        drifts: vec!["read but not listed".into()],
+        ..half()
+    };
+    assert_eq!(
+        compute(&rows(), Some(&drift), &[], scope()).status,
+        Status::Untested
+    );
+    let empty = RegisterHalf {
+        entries: 0,
+        ..half()
+    };
+    assert_eq!(
+        compute(&rows(), Some(&empty), &[], scope()).status,
+        Status::Untested
+    );
+}
+
+#[test]
+fn not_attempted_is_a_caveat_where_enough_mechanisms_remain_and_a_hole_where_not() {
+    let mut rows = rows();
+    let need = Outcome::NotAttempted {
+        need: "vsock".into(),
+    };
+    rows.push(row(Class::AuthenticatedClient, "d"));
+    rows[15].outcome = need.clone();
+    let e = compute(&rows, Some(&half()), &[], scope());
+    assert_eq!(e.status, Status::Pass);
+    assert!(e.caveats[0].contains("vsock"));
+    rows[0].outcome = need;
+    assert_eq!(status(&rows), Status::Untested);
+}
+
+#[test]
+fn a_refused_configuration_needs_all_its_parts() {
+    let mut rows = rows();
+    rows.push(row(Class::ExtractedCallable, "d"));
+    rows[15].outcome = Outcome::Reached {
+        proof: "seen".into(),
+    };
+    let whole = RefusedConfiguration {
+        attempt: rows[15].id.clone(),
+        refused: vec!["in-process guard".into()],
+        supported: vec!["sealed".into()],
+        profile: "sealed".into(),
+        test: "tests/profile.rs".into(),
+        cannot_observe: "the network it sits on".into(),
+    };
+    assert_eq!(
+        compute(&rows, Some(&half()), std::slice::from_ref(&whole), scope()).status,
+        Status::OutOfScope
+    );
+    for part in 0..5 {
+        let mut lacking = whole.clone();
+        match part {
+            0 => lacking.refused.clear(),
+            1 => lacking.supported.clear(),
+            2 => lacking.profile.clear(),
+            3 => lacking.test.clear(),
+            _ => lacking.cannot_observe.clear(),
+        }
+        assert_eq!(
+            compute(&rows, Some(&half()), &[lacking], scope()).status,
+            Status::Fail
+        );
+    }
+}

@@ -1,0 +1,48 @@
+//! The configuration file of one installation.
+
+use super::{Host, Setup};
+
+impl Host {
+    /// The file's text.
+    pub(super) fn configuration(&self, setup: &Setup) -> String {
+        let at = |name: &str| self.folder.join(name);
+        let uid = |offset: u32| self.first_uid + offset;
+        let names = |names: &mut dyn Iterator<Item = &String>| {
+            names
+                .map(|name| format!("{name:?}"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let mut text = format!(
+            "format = 1\n\n\
+             [paths]\ncgroup = {:?}\npolicies = {:?}\nprograms = {:?}\nruntime = {:?}\nstate = {:?}\n\n\
+             [users]\ncontrol = \"{}\"\ngate = \"{}\"\nresolver = \"{}\"\nvault = \"{}\"\n\n\
+             [uids]\nagents = {{ first = {}, count = 90 }}\n\
+             fronts = {{ first = {}, count = 90 }}\nworkers = {{ first = {}, count = 90 }}\n\n\
+             [credentials]\n",
+            self.cgroup,
+            at("policies"),
+            at("programs"),
+            at("run"),
+            at("state"),
+            uid(301),
+            uid(302),
+            uid(304),
+            uid(303),
+            uid(0),
+            uid(100),
+            uid(200),
+        );
+        for (label, file) in &setup.credentials {
+            text.push_str(&format!("{label} = {{ file = {file:?} }}\n"));
+        }
+        text.push_str(&format!(
+            "\n[[access]]\nuids = [{}]\npolicies = [{}]\nvalues = [{}]\nowned = [{}]\n",
+            self.operator(),
+            names(&mut setup.policies.iter().map(|(name, _)| name)),
+            names(&mut setup.values.iter()),
+            names(&mut setup.owned.iter()),
+        ));
+        text
+    }
+}
