@@ -35,7 +35,7 @@ impl Custodyd {
                 placeholders,
             } => {
                 if let Some(session) = self.sessions.get_mut(&id) {
-                    session.placeholders = placeholders;
+                    session.placeholders.extend(placeholders);
                 }
                 self.launch(number, id, layers, &roles, fds)
             }
