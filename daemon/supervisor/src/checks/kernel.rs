@@ -7,6 +7,7 @@ use std::{
 };
 
 use custody_sys::{cgroup::Cgroup, landlock};
+use nix::libc;
 use procfs::{ProcError, process::Process};
 
 /// The oldest kernel: Landlock's scopes and PIDFD ioctls are in it, and every hook of ours.
@@ -32,6 +33,12 @@ pub enum KernelError {
         /// Its version.
         found: i32,
     },
+    /// The kernel may have Landlock, and something around this process refuses it.
+    #[error(
+        "Landlock is refused to this process; a container's system call filter has to let its \
+         three calls through"
+    )]
+    LandlockRefused(#[source] io::Error),
     /// No Landlock.
     #[error(
         "the kernel has no Landlock; build it in and name it in `lsm=` on the kernel's command line"
@@ -66,7 +73,11 @@ pub fn check() -> Result<(), KernelError> {
             found: release.into(),
         });
     }
-    let found = landlock::abi().map_err(KernelError::NoLandlock)?;
+    // landlock(7): ENOSYS is not built in, EOPNOTSUPP not enabled at boot.
+    let found = landlock::abi().map_err(|error| match error.raw_os_error() {
+        Some(libc::ENOSYS | libc::EOPNOTSUPP) => KernelError::NoLandlock(error),
+        Some(_) | None => KernelError::LandlockRefused(error),
+    })?;
     if found < LANDLOCK_FLOOR {
         return Err(KernelError::LandlockOld { found });
     }

@@ -8,7 +8,9 @@ use nix::sys::wait::WaitStatus;
 
 use crate::process::ProcessError;
 
-use super::{Custodyd, Dying, Mode, Part, say::chain, services::Service, workers::sealed};
+use super::{
+    Custodyd, Dying, Mode, Part, say::chain, services::Service, sessions::Phase, workers::sealed,
+};
 
 /// A cgroup that is not empty after so long is complained of, once.
 const DYING_LONG: Duration = Duration::from_secs(10);
@@ -45,8 +47,8 @@ impl Custodyd {
                 Part::Front(_) | Part::Service(_) => self.program_reported(number, part, &report),
             },
             Err(error) => {
-                tracing::error!(?part, error = chain(&error), "the launch failed");
                 process.hang_up();
+                self.complain(part, &format!("the launch failed: {}", chain(&error)));
                 self.kill_number(number);
             }
         }
@@ -60,8 +62,21 @@ impl Custodyd {
         };
         let go = sealed(report, network).and_then(|()| process.go().map_err(|e| chain(&e)));
         if let Err(why) = go {
-            tracing::error!(?part, why, "not executed");
+            self.complain(part, &why);
             self.kill_number(number);
+        }
+    }
+
+    /// A program was not executed. Where its session is over already, it was killed on purpose.
+    fn complain(&self, part: Part, why: &str) {
+        let over = part.session().is_some_and(|id| {
+            let session = self.sessions.get(&id);
+            session.is_none_or(|session| matches!(session.phase, Phase::Ending(_)))
+        });
+        if over {
+            tracing::debug!(?part, why, "not executed");
+        } else {
+            tracing::error!(?part, why, "not executed");
         }
     }
 
@@ -71,7 +86,7 @@ impl Custodyd {
             && let Ok(Some(report)) = process.last_words()
             && let Err(why) = sealed(&report, true)
         {
-            tracing::error!(?part, why, "not executed");
+            self.complain(part, &why);
         }
     }
 
@@ -96,7 +111,7 @@ impl Custodyd {
             Err(error) => Some(chain(&error)),
         };
         process.hang_up();
-        tracing::error!(?part, why, "not executed");
+        self.complain(part, &why.unwrap_or_default());
         self.kill_number(number);
     }
 
