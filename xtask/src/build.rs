@@ -3,6 +3,7 @@
 //! ```text
 //! custody/            custodyd, custody-launch (static), custody-control, …, custody
 //! custody/session/    custody-init, custody-bridge (static): what a session is shown
+//! custody/register.json  the register held against this source, for custody-bypass
 //! ```
 //! custody-launch and what a session is shown are static: they run where the host's loader and
 //! libraries are gone or another's. They are built with musl where the toolchain has it.
@@ -12,7 +13,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use crate::{
     build_ebpf,
@@ -93,8 +94,37 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
             &folder.join(below).join(program),
         )?;
     }
+    write_register(places, &built.join("custody-register"))?;
     say::line(format_args!("    {}", folder.display()));
     Ok(())
+}
+
+/// Leaves the register's comparison with this source beside the programs: an installed
+/// custody-bypass has no source to compare with. A drift stands in the file and fails the tests,
+/// not the build.
+fn write_register(places: &Places, program: &Path) -> Result<()> {
+    let file = places.target.join("register.json");
+    if file.exists() {
+        std::fs::remove_file(&file).context("cannot remove the former comparison")?;
+    }
+    let compared = std::process::Command::new(program)
+        .arg("--source")
+        .arg(&places.root)
+        .arg("--json")
+        .arg(&file)
+        .output()
+        .context("cannot start custody-register")?;
+    if !file.exists() {
+        bail!(
+            "custody-register: {}",
+            String::from_utf8_lossy(&compared.stderr).trim()
+        );
+    }
+    stage::must(
+        places::as_root("install")
+            .args(["-o", "root", "-g", "root", "-m", "0644"])
+            .args([file, places.programs().join("register.json")]),
+    )
 }
 
 /// `cargo build`, with the eBPF object named for custodyd's build script.
