@@ -10,7 +10,10 @@ use custody_wire::{
     launch::Report,
     supervise::{EGRESS_MAX, VaultNotice},
 };
-use gate::id::{CredentialLabel, SessionId};
+use gate::{
+    floor::Floor,
+    id::{CredentialLabel, SessionId},
+};
 
 use super::{Custodyd, Part, say::chain, services::Service, standing};
 use crate::{hooks::Group, process::Process};
@@ -55,20 +58,15 @@ impl Custodyd {
             .filter(|session| session.is_running())
             .map(|session| &session.policy);
         let policy = open.ok_or("the session does not run")?;
-        let has = self
+        let floor = self
             .checked
             .policies
             .get(policy)
-            .is_some_and(|policy| policy.credential(label).is_some());
-        if !has {
-            return Err(format!("policy `{policy}` has no credential `{label}`"));
-        }
-        if egress.is_empty() || egress.len() > EGRESS_MAX {
-            return Err(format!(
-                "{} addresses; 1 to {EGRESS_MAX} are allowed",
-                egress.len()
-            ));
-        }
+            .and_then(|policy| policy.credential(label))
+            .map(|credential| &credential.floor);
+        let floor =
+            floor.ok_or_else(|| format!("policy `{policy}` has no credential `{label}`"))?;
+        within(floor, egress)?;
         if self.workers.contains_key(&order) {
             return Err(format!("order {order} was given before"));
         }
@@ -191,6 +189,28 @@ impl Custodyd {
     }
 }
 
+/// Whether every address of `egress` stands on the policy's floor. The vault has checked that too;
+/// should it be lost, it does not choose where its credentials go.
+fn within(floor: &Floor, egress: &[SocketAddr]) -> Result<(), String> {
+    if egress.is_empty() || egress.len() > EGRESS_MAX {
+        return Err(format!(
+            "{} addresses; 1 to {EGRESS_MAX} are allowed",
+            egress.len()
+        ));
+    }
+    let stands = |to: &&SocketAddr| {
+        // An address in place of a name is that address alone.
+        let on_origin = floor.origins.iter().any(|origin| {
+            origin.port() == to.port() && origin.address().is_none_or(|ip| ip == to.ip())
+        });
+        on_origin && floor.admits_address(to.ip())
+    };
+    match egress.iter().find(|to| !stands(to)) {
+        None => Ok(()),
+        Some(to) => Err(format!("{to} is not on the credential's floor")),
+    }
+}
+
 /// Whether a program of ours is confined as it must be; in words if not.
 pub(super) fn sealed(report: &Report, network: bool) -> Result<(), String> {
     match report {
@@ -200,5 +220,53 @@ pub(super) fn sealed(report: &Report, network: bool) -> Result<(), String> {
             standing::in_words(*errno)
         )),
         Report::Sealed { layers, .. } => standing::service_suffices(layers, network),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gate::{id::PolicyName, policy::Policy};
+
+    const POLICY: &str = r#"
+        format = 1
+        [credentials.mail]
+        connector = "http"
+        placement = { header = "authorization", prefix = "Bearer " }
+        [credentials.mail.floor]
+        origins = ["http://127.0.0.1:8080", "https://api.example.test"]
+        methods = ["GET"]
+        paths = ["/v1"]
+        addresses = ["127.0.0.0/8", "192.0.2.0/24"]
+    "#;
+
+    fn tried(egress: &[&str]) -> Result<(), String> {
+        let name = PolicyName::parse("mail").unwrap();
+        let policy = Policy::compile(&name, POLICY).unwrap();
+        let label = CredentialLabel::parse("mail").unwrap();
+        let egress: Vec<SocketAddr> = egress.iter().map(|to| to.parse().unwrap()).collect();
+        within(&policy.credential(&label).unwrap().floor, &egress)
+    }
+
+    #[test]
+    fn a_worker_goes_where_the_floor_says_and_the_vault_cannot_say_otherwise() {
+        tried(&["127.0.0.1:8080"]).unwrap();
+        tried(&["192.0.2.7:443", "127.0.0.1:8080"]).unwrap();
+        for outside in [
+            "198.51.100.1:443", // no address of the floor
+            "192.0.2.7:8443",   // no port of the floor
+            "127.0.0.2:8080",   // the origin is one address
+            "[::ffff:198.51.100.1]:443",
+            "0.0.0.0:443",
+        ] {
+            assert!(tried(&["127.0.0.1:8080", outside]).is_err(), "{outside}");
+        }
+    }
+
+    #[test]
+    fn an_egress_has_bounds() {
+        assert!(tried(&[]).is_err());
+        assert!(tried(&["127.0.0.1:8080"; EGRESS_MAX]).is_ok());
+        assert!(tried(&["127.0.0.1:8080"; EGRESS_MAX + 1]).is_err());
     }
 }
