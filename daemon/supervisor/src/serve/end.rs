@@ -165,7 +165,12 @@ impl Custodyd {
         if let Err(error) = cgroup.kill() {
             tracing::error!(?part, %error, "cgroup.kill");
         }
-        if let Err(error) = self.hooks.withdraw(cgroup.id()) {
+        let has_egress = match part {
+            Part::Service(service) => service == Service::Resolver,
+            Part::Worker { .. } => true,
+            Part::Front(_) | Part::Session(_) => false,
+        };
+        if has_egress && let Err(error) = self.hooks.withdraw(cgroup.id()) {
             tracing::error!(?part, error = chain(&error), "the egress stays in the map");
         }
         self.dying.push(Dying {

@@ -1,5 +1,5 @@
-//! What custody-launch reported of a session: are its layers enough? Then the front is started and
-//! the command executed.
+//! What custody-launch reported of a session: are its layers enough? Then the command is
+//! executed and the front started.
 
 use std::os::fd::OwnedFd;
 
@@ -70,7 +70,7 @@ impl Custodyd {
         }
     }
 
-    /// The layers are there: are they enough? Then the front is started and the command executed.
+    /// The layers are there: are they enough? Then the command is executed and the front started.
     fn launch(
         &mut self,
         number: u64,
@@ -129,11 +129,6 @@ impl Custodyd {
             },
             &[],
         );
-        // At the same time as the command: its first connection waits in the listener's queue.
-        self.start_front(id).map_err(|why| StartRefusal::Failed {
-            step: format!("custody-front: {why}"),
-            errno: 0,
-        })?;
         let process = self.processes.get(&number).ok_or_else(gone)?;
         process
             .1
@@ -152,6 +147,11 @@ impl Custodyd {
             },
             &terminal,
         );
+        // The command starts meanwhile: its first connection waits in the listener's queue.
+        if let Err(why) = self.start_front(id) {
+            tracing::error!(session = %id, why, "the front does not start");
+            self.stop_session(id, "its front does not start");
+        }
         Ok(())
     }
 
