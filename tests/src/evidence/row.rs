@@ -201,3 +201,14 @@ pub struct Row {
     /// What else must be known: one leg only, not ablated, what could not be observed.
     pub notes: Vec<String>,
 }
+
+impl Row {
+    /// The witness recorded the confined arm's effect after that arm had been judged.
+    pub fn came_late(&mut self, proof: String) {
+        self.outcome = Outcome::Reached {
+            proof: format!("late: {proof}"),
+        };
+        let expected = self.expected.as_ref();
+        self.as_expected = expected.is_some_and(|it| it.agrees(&self.outcome));
+    }
+}

@@ -155,19 +155,45 @@ pub fn run(
     see(scene, &output.stdout, &output.stderr, nonce)
 }
 
+/// How long an effect may be on its way to the witness when nothing refused it.
+const ON_ITS_WAY: Duration = Duration::from_secs(1);
+
+/// What the witness has recorded under `nonce`, at once or within `patience`.
+///
+/// # Errors
+/// When its record cannot be read.
+pub fn witnessed(scene: &Scene, nonce: &str, patience: Duration) -> anyhow::Result<Option<String>> {
+    let until = Instant::now() + patience;
+    loop {
+        let effects = scene.effects(nonce).context("the witness's record")?;
+        if let Some(seen) = effects.first() {
+            return Ok(Some(format!(
+                "the witness saw {} {} by `{}`",
+                seen.method,
+                seen.target,
+                seen.who.as_deref().unwrap_or("nobody")
+            )));
+        }
+        if Instant::now() >= until {
+            return Ok(None);
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// What the witness and the bytes say.
 ///
 /// # Errors
 /// When the witness's record cannot be read.
 pub fn see(scene: &Scene, stdout: &[u8], stderr: &[u8], nonce: &str) -> anyhow::Result<Seen> {
-    let effects = scene.effects(nonce).context("the witness's record")?;
-    let reached = match effects.first() {
-        Some(seen) => Some(format!(
-            "the witness saw {} {} by `{}`",
-            seen.method,
-            seen.target,
-            seen.who.as_deref().unwrap_or("nobody")
-        )),
+    let report = serde_json::from_slice::<Report>(stdout).ok();
+    // Where nothing refused, the effect may still be on its way: a datagram is not answered.
+    let patience = match &report {
+        Some(report) if report.refusals().is_empty() => ON_ITS_WAY,
+        Some(_) | None => Duration::ZERO,
+    };
+    let reached = match witnessed(scene, nonce, patience)? {
+        Some(proof) => Some(proof),
         None => scene
             .canary_in(stdout)
             .or_else(|| scene.canary_in(stderr))
@@ -176,7 +202,7 @@ pub fn see(scene: &Scene, stdout: &[u8], stderr: &[u8], nonce: &str) -> anyhow::
     let noise = String::from_utf8_lossy(if stderr.is_empty() { stdout } else { stderr });
     Ok(Seen {
         reached,
-        report: serde_json::from_slice::<Report>(stdout).ok(),
+        report,
         noise: noise.chars().take(600).collect(),
     })
 }

@@ -5,6 +5,7 @@ use std::{
     path::Path,
     process::Command,
     sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail, ensure};
@@ -20,7 +21,7 @@ use crate::{
     attempts::{self, Arm, Attempt, Leg, Promised, Workspace},
     evidence::{
         self, Evidence, FORMAT, LayerSaid, non_claims,
-        row::{Expected, Row},
+        row::{Expected, Outcome, Row},
         status::{self, RegisterHalf},
         words,
     },
@@ -77,6 +78,7 @@ pub fn run(
     let expected = evidence::expected()?;
 
     let mut rows = Vec::new();
+    let mut nonces = Vec::new();
     for attempt in attempts::all() {
         let wanted = options
             .only
@@ -89,10 +91,19 @@ pub fn run(
             !options.stopped.is_some_and(|it| it.load(Ordering::Relaxed)),
             "interrupted"
         );
-        let row = one(attempt, &scene, &host, &expected)
+        let (row, nonce) = one(attempt, &scene, &host, &expected)
             .with_context(|| format!("attempt `{}`", attempt.id))?;
         said(&row);
         rows.push(row);
+        nonces.push(nonce);
+    }
+    // The witness is asked again when everything is over: what came late came all the same.
+    for (row, nonce) in rows.iter_mut().zip(&nonces) {
+        let late = arms::witnessed(&scene, nonce, Duration::ZERO)?;
+        if let (Some(proof), false) = (late, matches!(row.outcome, Outcome::Reached { .. })) {
+            row.came_late(proof);
+            said(row);
+        }
     }
     ensure!(
         !rows.is_empty(),
@@ -194,23 +205,31 @@ fn effect(nonce: &str) -> Effect {
     }
 }
 
-/// All arms of one attempt.
+/// All arms of one attempt, and the nonce of the confined one.
 fn one(
     attempt: &Attempt,
     scene: &Scene,
     host: &Host,
     expected: &BTreeMap<String, Expected>,
-) -> anyhow::Result<Row> {
+) -> anyhow::Result<(Row, String)> {
     if let Some(need) = attempt.needs.iter().find_map(|need| need.missing()) {
-        return Ok(judge::not_attempted(attempt, need, expected));
+        let row = judge::not_attempted(attempt, need, expected);
+        return Ok((row, scene::nonce()?));
     }
     let arm = |arm: Arm| -> anyhow::Result<(Attack, String, Carried)> {
         let nonce = scene::nonce()?;
         let carried = Carried::make(attempt.carries, scene)?;
         Ok(((attempt.attack)(scene, arm, effect(&nonce)), nonce, carried))
     };
-    let (attack, nonce, carried) = arm(Arm::Confined)?;
-    let seen_confined = confined(host, scene, attempt.workspace, &attack, &nonce, &carried)?;
+    let (attack, confined_nonce, carried) = arm(Arm::Confined)?;
+    let seen_confined = confined(
+        host,
+        scene,
+        attempt.workspace,
+        &attack,
+        &confined_nonce,
+        &carried,
+    )?;
     let (attack, nonce, carried) = arm(Arm::Reach)?;
     let reach = arms::reach(scene, attempt.owner, &attack, &nonce, &carried)?;
     let nonce = scene::nonce()?;
@@ -255,7 +274,8 @@ fn one(
             .map(|layer| (*layer, isolated(isolate::Layers::AllBut(*layer))))
             .collect(),
     };
-    Ok(judge::judge(attempt, &seen, &scene.plant, expected))
+    let row = judge::judge(attempt, &seen, &scene.plant, expected);
+    Ok((row, confined_nonce))
 }
 
 /// Runs the probe in a session of the real service, through `custody run`.
