@@ -67,6 +67,29 @@ impl fmt::Display for Method {
     }
 }
 
+/// The header fields that the connector keeps for itself: they frame the request or route it, or
+/// change how the answer is written so that a credential echoed in it would not be found. `range`
+/// would cut an echo into harmless pieces. A policy that names one is refused, and a worker sends none
+/// that is named.
+pub const CONNECTOR_FIELDS: [&str; 16] = [
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "expect",
+    "host",
+    "if-range",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "range",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
 /// How a tool's call becomes a request.
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]

@@ -160,3 +160,23 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn each_field_that_a_worker_keeps_for_itself_is_in_no_policy() {
+    for field in gate::request::CONNECTOR_FIELDS {
+        let literal = json(r#"[{"literal":"x"}]"#);
+        let template = ["tools", "send_message", "request", "headers", field];
+        let placement = ["credentials", "demo", "placement", "header"];
+        for bytes in [
+            with(&template, literal),
+            with(&placement, Value::Text(field.into())),
+        ] {
+            let said = refused(&bytes);
+            assert!(said.contains("connector's to set"), "{field}: {said}");
+        }
+    }
+    // What carries a credential elsewhere is still a placement.
+    let placement = ["credentials", "demo", "placement", "header"];
+    let bytes = with(&placement, Value::Text("x-api-key".into()));
+    assert!(Policy::from_bytes(&bytes).is_ok());
+}

@@ -1,6 +1,6 @@
 //! Which header fields a policy may name.
 
-use crate::policy::Problem;
+use crate::{policy::Problem, request::CONNECTOR_FIELDS};
 
 /// What a field is named for.
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -25,13 +25,12 @@ pub(super) fn forbidden(header: &str, used: Use) -> Result<(), Problem> {
     if !token {
         return refuse("is not a header field's name");
     }
+    if CONNECTOR_FIELDS.contains(&header) {
+        return refuse("is the connector's to set; leave it out");
+    }
     match header {
-        "connection" | "content-encoding" | "content-length" | "expect" | "host" | "keep-alive"
-        | "proxy-connection" | "te" | "trailer" | "transfer-encoding" | "upgrade" => {
-            refuse("is the connector's to set; leave it out")
-        }
         "content-type" => refuse("is set to application/json where there is a body; leave it out"),
-        "authorization" | "cookie" | "proxy-authorization" if used == Use::Template => {
+        "authorization" | "cookie" if used == Use::Template => {
             refuse("carries a credential; name it as the credential's placement instead")
         }
         _ => Ok(()),
