@@ -140,7 +140,7 @@ fn a_service_that_never_stays_up_ends_custodyd_and_leaves_nothing() {
         words.contains("custody-gate ended 8 times in a row"),
         "{words}"
     );
-    assert!(room.uid_is_free());
+    assert_eq!(room.living(), Vec::<String>::new());
     assert!(!room.cgroup.exists());
     assert!(!room.pins().exists());
 }

@@ -58,7 +58,7 @@ fn a_session_ends_as_its_command_does_and_leaves_nothing() {
     assert_ne!(uids[0], uids[1], "a uid comes round as late as it can");
 
     assert_eq!(room.end(Signal::SIGTERM), Some(0));
-    assert!(room.uid_is_free());
+    assert_eq!(room.living(), Vec::<String>::new());
     assert!(!room.cgroup.exists());
     assert!(!room.pins().exists());
     assert!(!room.path("run/control.sock").exists());

@@ -248,7 +248,13 @@ impl Room {
         status.code()
     }
 
+    /// Whether no process has a uid of ours.
     pub(crate) fn uid_is_free(&self) -> bool {
+        self.living().is_empty()
+    }
+
+    /// The processes that have a uid of ours, in words.
+    pub(crate) fn living(&self) -> Vec<String> {
         let ours = |uid: u32| {
             (1_920_000_000..1_920_000_300).contains(&uid) || (64_201..=64_204).contains(&uid)
         };
@@ -256,7 +262,17 @@ impl Room {
             .unwrap()
             .flatten()
             .filter_map(|process| process.status().ok())
-            .all(|status| !ours(status.ruid))
+            // pid 1 takes its time to reap those of a custodyd that was killed.
+            .filter(|status| {
+                ours(status.ruid) && !(status.ppid == 1 && status.state.starts_with('Z'))
+            })
+            .map(|s| {
+                format!(
+                    "{} {} uid {} of {} {}",
+                    s.pid, s.name, s.ruid, s.ppid, s.state
+                )
+            })
+            .collect()
     }
 }
 
