@@ -35,6 +35,8 @@ pub(crate) struct Accepted {
     pub(crate) session: Rc<Session>,
     pub(crate) request: HttpRequest,
     pub(crate) idempotent: bool,
+    /// Until when, exclusive, by the boot clock.
+    pub(crate) expires: u64,
     pub(crate) _in_flight: InFlight,
 }
 
@@ -128,6 +130,7 @@ fn judge(vault: &Vault, permit: &Verified, call: &[u8], now: u64) -> Result<Acce
         .map_err(Refusal::Credential)?;
     Ok(Accepted {
         bound: Bound::of(permit),
+        expires: permit.expires(),
         idempotent,
         request,
         _in_flight: in_flight,

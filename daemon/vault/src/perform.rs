@@ -9,6 +9,7 @@ use std::{
 use custody_wire::permit::Answer;
 use gate::{
     chain::Place,
+    permit::PermitError,
     record::{Effect, Outcome, result_digest},
 };
 
@@ -141,6 +142,12 @@ async fn carry_out(vault: &Vault, link: &Link, accepted: &Accepted, progress: &P
     }
     if accepted.session.is_over() {
         return cut_short(progress);
+    }
+    // The worker's start and the way to disk took their time.
+    if vault.clock.boot_ns() >= accepted.expires {
+        return Ended::Refused {
+            why: Refusal::Permit(PermitError::Expired).to_string(),
+        };
     }
     progress.handed_over.set(true);
     Ended::Performed(worker.perform(request, cleared).await)

@@ -373,6 +373,35 @@ fn a_session_that_ends_before_the_hand_over_sends_nothing() {
 }
 
 #[test]
+fn a_permit_that_expires_before_the_hand_over_sends_nothing() {
+    run(yes, async |mut bench| {
+        // One that waits for its record, at the last moment and a moment too late.
+        for (late, text) in [(false, "in time"), (true, "too late")] {
+            let position = if late { 9 } else { 8 };
+            let wish = bench.send(text).with("position", position);
+            let signed = wish.signed(&bench.gate.key);
+            bench.gate.perform(signed, wish.call).await;
+            bench.gate.hears_nothing().await;
+            let end = bench.clock.get() + 10_000_000_000;
+            bench.clock.set(if late { end } else { end - 1 });
+            bench.gate.say(&Request::Durable { position }).await;
+            match bench.gate.answer().await {
+                Answer::Done { .. } if !late => {}
+                Answer::Refused { why, .. } if late => {
+                    assert!(why.contains("the permit expired"), "{why}");
+                }
+                other => panic!("{late}: {other:?}"),
+            }
+        }
+        assert_eq!(bench.server.received().len(), 1);
+        assert!(matches!(
+            bench.outcomes()[..],
+            [Outcome::Done { .. }, Outcome::Refused { .. }]
+        ));
+    });
+}
+
+#[test]
 fn a_gate_that_goes_before_the_hand_over_takes_its_calls_along() {
     run(yes, async |mut bench| {
         let wish = bench.send("hello").with("position", 9);
