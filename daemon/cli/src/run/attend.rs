@@ -17,7 +17,7 @@ use nix::{
 };
 
 use super::{
-    pump::{Pump, unblock},
+    pump::{Pump, Turn, unblock},
     signals::{Signals, Wish},
     terminal::{self, Raw},
 };
@@ -121,7 +121,8 @@ impl Attendance<'_> {
             shared.raw = Some(Raw::new()?);
             let typed = Pump::new(own(stdin.as_fd())?, master.try_clone()?);
             shared.stdin = Some(typed);
-            let shown = Pump::to_caller(master.try_clone()?, own(stdout.as_fd())?)?;
+            let shown =
+                Pump::to_caller(master.try_clone()?, own(stdout.as_fd())?, &Turn::default())?;
             shared.outputs.push(shown);
             shared.master = Some(master);
             // It may have changed since it was asked for.
@@ -130,9 +131,11 @@ impl Attendance<'_> {
             let [their_in, their_out, their_err] = <[OwnedFd; 3]>::try_from(fds)
                 .map_err(|fds| anyhow::anyhow!("{} descriptors came for pipes", fds.len()))?;
             shared.stdin = Some(Pump::new(own(stdin.as_fd())?, their_in));
+            // Both may end on one terminal.
+            let turn = Turn::default();
             shared.outputs = vec![
-                Pump::to_caller(their_out, own(stdout.as_fd())?)?,
-                Pump::to_caller(their_err, own(stderr.as_fd())?)?,
+                Pump::to_caller(their_out, own(stdout.as_fd())?, &turn)?,
+                Pump::to_caller(their_err, own(stderr.as_fd())?, &turn)?,
             ];
         }
         Ok(())

@@ -1,8 +1,10 @@
 //! Bytes from one descriptor to another, without ever waiting for either.
 
 use std::{
+    cell::Cell,
     io::{self, IsTerminal as _},
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    rc::Rc,
 };
 
 use nix::{
@@ -32,12 +34,20 @@ pub(super) struct Pump {
     shown: Option<Shown>,
 }
 
-/// What goes to a terminal.
+/// What goes to a terminal. Two streams may go to the same one, each through a filter of its own:
+/// a sequence that one leaves unfinished would take in what the other says next.
 #[derive(Debug)]
 struct Shown {
     filter: Filter,
     terminal: OwnedFd,
+    turn: Turn,
+    /// How much is left of a write that the terminal took in part.
+    torn: usize,
 }
+
+/// Who writes to a terminal now: true while a write of some pump is torn.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Turn(Rc<Cell<bool>>);
 
 impl Pump {
     /// As it is.
@@ -51,11 +61,14 @@ impl Pump {
     }
 
     /// To the caller's own descriptor: through the filter if it is a terminal.
-    pub(super) fn to_caller(from: OwnedFd, to: OwnedFd) -> io::Result<Self> {
+    /// Those that share `turn` write to terminals only one after the other.
+    pub(super) fn to_caller(from: OwnedFd, to: OwnedFd, turn: &Turn) -> io::Result<Self> {
         let shown = if to.is_terminal() {
             Some(Shown {
                 filter: Filter::default(),
                 terminal: to.try_clone()?,
+                turn: turn.clone(),
+                torn: 0,
             })
         } else {
             None
@@ -75,7 +88,8 @@ impl Pump {
     /// Where to write to now, if something is held.
     pub(super) fn sink(&self) -> Option<BorrowedFd<'_>> {
         let to = self.to.as_ref()?;
-        (!self.held.is_empty()).then(|| to.as_fd())
+        let may = self.shown.as_ref().is_none_or(Shown::may_write);
+        (may && !self.held.is_empty()).then(|| to.as_fd())
     }
 
     /// Whether nothing is held that still has a place to go.
@@ -114,12 +128,17 @@ impl Pump {
         let Some(to) = self.to.as_ref().filter(|_| !ready.is_empty()) else {
             return;
         };
-        let part = self
-            .held
-            .get(..self.held.len().min(WRITE))
-            .unwrap_or_default();
+        let part = self.held.get(..WRITE).unwrap_or(&self.held);
+        let part = match &self.shown {
+            Some(shown) if !shown.may_write() => return,
+            Some(shown) => shown.whole(part),
+            None => part,
+        };
         match write(to, part) {
             Ok(len) => {
+                if let Some(shown) = &mut self.shown {
+                    shown.wrote(part.len().saturating_sub(len));
+                }
                 self.held.drain(..len.min(self.held.len()));
                 self.close_if_done();
             }
@@ -134,6 +153,9 @@ impl Pump {
         self.from = None;
         self.to = None;
         self.held.clear();
+        if let Some(shown) = &mut self.shown {
+            shown.wrote(0);
+        }
     }
 
     fn end(&mut self) {
@@ -146,6 +168,33 @@ impl Pump {
         if self.from.is_none() && self.held.is_empty() {
             self.to = None;
         }
+    }
+}
+
+impl Shown {
+    /// Whether no other pump's write is torn.
+    fn may_write(&self) -> bool {
+        self.torn > 0 || !self.turn.0.get()
+    }
+
+    /// The sequences and characters of `part` that are whole; of a torn write, its rest.
+    fn whole<'a>(&self, part: &'a [u8]) -> &'a [u8] {
+        if self.torn > 0 {
+            return part.get(..self.torn).unwrap_or(part);
+        }
+        // What a filter passed, another passes unchanged, and only when it is whole. The longest
+        // sequence is far shorter than a write, so there is always one.
+        let mut whole = Vec::with_capacity(part.len());
+        Filter::default().pass(part, &mut whole);
+        part.get(..whole.len()).unwrap_or(part)
+    }
+
+    /// All was written but `rest`.
+    fn wrote(&mut self, rest: usize) {
+        if self.torn > 0 || rest > 0 {
+            self.turn.0.set(rest > 0);
+        }
+        self.torn = rest;
     }
 }
 
@@ -220,5 +269,81 @@ mod tests {
             }
         }
         panic!("{} bytes are held", pump.held.len());
+    }
+
+    /// What a terminal gets of `out` and `err`, both shown on it; it is read when `read_at` says.
+    fn on_one_terminal(out: &[u8], err: &[u8], read_at: impl Fn(usize) -> bool) -> Vec<u8> {
+        let pty = nix::pty::openpty(None, None).unwrap();
+        let mut raw = nix::sys::termios::tcgetattr(&pty.slave).unwrap();
+        nix::sys::termios::cfmakeraw(&mut raw);
+        nix::sys::termios::tcsetattr(&pty.slave, nix::sys::termios::SetArg::TCSANOW, &raw).unwrap();
+        unblock(&pty.master).unwrap();
+        // So that a full terminal takes a part.
+        unblock(&pty.slave).unwrap();
+        let turn = Turn::default();
+        let mut pumps = [out, err].map(|bytes| {
+            let (source, tap) = pipe().unwrap();
+            write(&tap, bytes).unwrap();
+            Pump::to_caller(source, pty.slave.try_clone().unwrap(), &turn).unwrap()
+        });
+        let mut got = Vec::new();
+        for round in 0..400 {
+            for pump in &mut pumps {
+                pump.fill(PollFlags::POLLIN);
+                pump.empty(PollFlags::POLLOUT);
+            }
+            let mut bytes = [0; 1000];
+            if read_at(round)
+                && let Ok(len) = read(&pty.master, &mut bytes)
+            {
+                got.extend_from_slice(bytes.get(..len).unwrap());
+            }
+        }
+        assert!(pumps.iter().all(Pump::is_empty), "all is written");
+        got
+    }
+
+    #[test]
+    fn two_streams_on_one_terminal_never_make_a_sequence_together() {
+        let clipboard = b"]52;c;cm0gLXJmIH4K\x07".repeat(400);
+        for before in (WRITE - 8)..=WRITE {
+            let cut = [
+                &vec![b'x'; before][..],
+                &b"\x1b[31m\x1b]0;t\x07".repeat(900),
+            ]
+            .concat();
+            for pause in [1, 3] {
+                let got = on_one_terminal(&cut, &clipboard, |round| round % pause == 0);
+                assert_eq!(got.len(), cut.len() + clipboard.len());
+                let shown = String::from_utf8_lossy(&got);
+                assert!(!shown.contains("\x1b]52"), "{before} bytes before it");
+                // Nor is any sequence broken off by the other stream.
+                let mut again = Vec::new();
+                Filter::default().pass(&got, &mut again);
+                assert!(again == got, "{before} bytes before it");
+            }
+        }
+    }
+
+    #[test]
+    fn a_torn_write_is_finished_before_another_stream_goes_on() {
+        let pty = nix::pty::openpty(None, None).unwrap();
+        let turn = Turn::default();
+        let [mut one, mut other] = [b"\x1b[31m", b"]52;c"].map(|bytes| {
+            let (source, tap) = pipe().unwrap();
+            write(&tap, bytes).unwrap();
+            Pump::to_caller(source, pty.slave.try_clone().unwrap(), &turn).unwrap()
+        });
+        one.fill(PollFlags::POLLIN);
+        other.fill(PollFlags::POLLIN);
+        one.shown.as_mut().unwrap().wrote(4);
+        assert!(other.sink().is_none());
+        other.empty(PollFlags::POLLOUT);
+        assert_eq!(other.held, b"]52;c");
+        assert!(one.sink().is_some());
+        one.held.drain(..1);
+        one.empty(PollFlags::POLLOUT);
+        assert!(one.held.is_empty());
+        assert!(other.sink().is_some());
     }
 }
