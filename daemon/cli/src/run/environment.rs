@@ -10,10 +10,26 @@ use anyhow::{Context as _, bail};
 use custody_wire::launch::COMMAND_CAP;
 
 /// What is taken from the caller's environment besides what he names: how to show text and time.
-const TAKEN: [&str; 4] = ["COLORTERM", "LANG", "TERM", "TZ"];
-
-/// The locale's parts (locale(7)).
-const LOCALE: &str = "LC_";
+/// Of the locale the names of locale(7) and no other `LC_`: Proxmox puts a ticket into one.
+const TAKEN: [&str; 17] = [
+    "COLORTERM",
+    "LANG",
+    "LC_ADDRESS",
+    "LC_ALL",
+    "LC_COLLATE",
+    "LC_CTYPE",
+    "LC_IDENTIFICATION",
+    "LC_MEASUREMENT",
+    "LC_MESSAGES",
+    "LC_MONETARY",
+    "LC_NAME",
+    "LC_NUMERIC",
+    "LC_PAPER",
+    "LC_TELEPHONE",
+    "LC_TIME",
+    "TERM",
+    "TZ",
+];
 
 /// In the name of a variable these say that a credential is in it.
 const SECRETIVE: [&str; 7] = [
@@ -103,7 +119,7 @@ impl Command {
 }
 
 fn is_taken(name: &OsStr) -> bool {
-    TAKEN.iter().any(|taken| name == *taken) || name.as_bytes().starts_with(LOCALE.as_bytes())
+    TAKEN.iter().any(|taken| name == *taken)
 }
 
 fn split(variable: &OsStr) -> (&OsStr, Option<&OsStr>) {
@@ -127,6 +143,7 @@ mod tests {
         let inherited = [
             ("HOME", "/root"),
             ("LANG", "C.UTF-8"),
+            ("LC_PVE_TICKET", "fake-token-for-tests"),
             ("LC_TIME", "de_DE"),
             ("LD_PRELOAD", "/x.so"),
             ("OPENAI_API_KEY", "fake-token-for-tests"),
