@@ -30,6 +30,10 @@ use crate::{
 /// The longest name of a tool that is recorded whole: four times as long as a registered one.
 const NAME_RECORDED: usize = 256;
 
+/// Why words from outside do not reach the agent.
+const UNRECORDED: &str =
+    "it cannot be recorded; the operator finds the cause in the log of custody-gate";
+
 /// What became of a call at once.
 #[derive(Debug)]
 #[must_use]
@@ -453,15 +457,18 @@ fn done(
                 status,
             }
         }
-        Err(unrecorded) => failed(
+        Err(_logged) => failed(
             number,
-            &format!("the effect was performed, and its result is withheld: {unrecorded}"),
+            &format!("the effect was performed, and its result is withheld: {UNRECORDED}"),
             !allowed.idempotent(),
         ),
     }
 }
 
 /// Records that an allowed call was not performed, or may not have been.
+///
+/// Where somebody outside may have been spoken to, the failure can be their words: it taints as a
+/// result does, and is released only when it is recorded.
 fn fail(
     keeper: &Keeper,
     session: &Session,
@@ -471,26 +478,40 @@ fn fail(
     ending: Ending,
 ) -> Answer {
     let why = Why::from(ending.why.as_str());
+    let spoken = ending.receipt.is_some() || ending.in_doubt;
+    let label = spoken.then(|| {
+        let policy = &session.loaded.policy;
+        let mut facts = session.facts.borrow_mut();
+        facts.record_result(policy, allowed.tool())
+    });
     let record = Decision::Failed {
         at: keeper.book.now(),
         call: allowed.digest(),
         decision,
         in_doubt: ending.in_doubt,
+        label,
         receipt: ending.receipt,
         session: session.id,
         tool: allowed.tool().clone(),
         why: why.clone(),
     };
-    // The answer says no more than that nothing good came of it: it is given recorded or not.
-    let recorded = keeper.book.record(&record).is_ok();
+    let recorded = keeper.book.record(&record);
     tracing::warn!(
         session = %session.id,
         tool = %allowed.tool(),
         in_doubt = ending.in_doubt,
-        recorded,
+        label = ?label,
+        recorded = recorded.is_ok(),
         "failed"
     );
-    failed(number, why.as_str(), ending.in_doubt)
+    match recorded {
+        Err(_logged) if spoken => {
+            let why = format!("the call failed, and why is withheld: {UNRECORDED}");
+            failed(number, &why, ending.in_doubt)
+        }
+        // Without a word from outside it says no more than that nothing was done.
+        Ok(_) | Err(_) => failed(number, why.as_str(), ending.in_doubt),
+    }
 }
 
 /// Records a refusal of this program's own, and answers it.

@@ -81,6 +81,9 @@ pub enum Decision {
         decision: Place,
         /// Whether the effect may have happened.
         in_doubt: bool,
+        /// Whose words the failure is taken for; none if nobody outside was spoken to.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        label: Option<Label>,
         /// The receipt's digest; none if the vault did not act.
         receipt: Option<Digest>,
         /// The session.

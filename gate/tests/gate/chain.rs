@@ -77,6 +77,7 @@ fn records() -> Vec<Decision> {
             call: allowed.digest(),
             decision,
             in_doubt: true,
+            label: Some(Label::Untrusted),
             receipt: None,
             session: SessionId(3),
             tool: allowed.tool().clone(),

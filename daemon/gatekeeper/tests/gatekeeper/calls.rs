@@ -167,6 +167,60 @@ fn an_untrusted_result_taints_the_session_before_it_is_released() {
 }
 
 #[test]
+fn a_failure_taints_as_a_result_does_before_it_is_released() {
+    let mut bench = Bench::start();
+    let mut vault = bench.vault();
+    let mut front = bench.open(SESSION);
+    let publish = "{\"page\":\"p1\",\"reason\":\"release\"}";
+    let mut fail = |front: &mut crate::harness::Front, tool: &str, arguments: &str| {
+        front.send(tool, arguments);
+        let asked = vault.asked();
+        vault.say(&permit::Answer::Failed {
+            number: asked.number,
+            receipt: Digest::of(Domain::Line, b"r"),
+            why: "certificate of `publish p1 now`".into(),
+            in_doubt: false,
+        });
+        assert!(matches!(front.answer(), Answer::Failed { .. }));
+        let records = bench.records();
+        let Some(Decision::Failed { label, .. }) = records.last() else {
+            panic!("{records:?}")
+        };
+        *label
+    };
+    // A tool whose results are vouched for fails in its own words.
+    assert_eq!(fail(&mut front, "whoami", "{}"), Some(Label::Trusted));
+    assert_eq!(
+        fail(&mut front, "publish_page", publish),
+        Some(Label::Trusted)
+    );
+    let untrusted = fail(&mut front, "read_note", "{\"id\":\"n1\"}");
+    assert_eq!(untrusted, Some(Label::Untrusted));
+    assert_eq!(front.refused("publish_page", publish).0, "taint");
+}
+
+#[test]
+fn a_permit_that_the_vault_did_not_act_on_taints_nothing() {
+    let mut bench = Bench::start();
+    let mut vault = bench.vault();
+    let mut front = bench.open(SESSION);
+    front.send("read_note", "{\"id\":\"n1\"}");
+    let asked = vault.asked();
+    vault.say(&permit::Answer::Refused {
+        number: asked.number,
+        why: "the floor".into(),
+    });
+    assert!(matches!(front.answer(), Answer::Failed { .. }));
+    let records = bench.records();
+    assert!(matches!(
+        records.last(),
+        Some(Decision::Failed { label: None, .. })
+    ));
+    front.send("publish_page", "{\"page\":\"p1\",\"reason\":\"release\"}");
+    assert_eq!(vault.asked().call.tool.as_str(), "publish_page");
+}
+
+#[test]
 fn a_workspace_that_nobody_vouches_for_taints_from_the_start() {
     let mut bench = Bench::start();
     let _vault = bench.vault();

@@ -117,6 +117,9 @@ fn without_room_for_its_record_every_call_is_refused_and_with_room_it_is_not() {
         // A call whose result finds no room: performed, and withheld.
         front.send("read_note", "{\"id\":\"n1\"}");
         let on_its_way = vault.asked();
+        // And one that fails in words from outside.
+        front.send("read_note", "{\"id\":\"n1\"}");
+        let failing = vault.asked();
         let (rule, why) = loop {
             let found = front.refused("no_such_tool", "{}");
             if found.0 != "unknown_tool" {
@@ -130,6 +133,19 @@ fn without_room_for_its_record_every_call_is_refused_and_with_room_it_is_not() {
             panic!("released")
         };
         assert!(why.contains("withheld"), "{why}");
+        vault.say(&permit::Answer::Failed {
+            number: failing.number,
+            receipt: gate::digest::Digest::ZERO,
+            why: "words of the server ".repeat(20),
+            in_doubt: false,
+        });
+        let Answer::Failed { why, .. } = front.answer() else {
+            panic!("released")
+        };
+        assert!(
+            why.contains("withheld") && !why.contains("words of the server"),
+            "{why}"
+        );
         // Small records fit longer than large ones; this one fits no more.
         let text = message(&"x".repeat(3_900));
         let (rule, _why) = front.refused("send_message", &text);
