@@ -84,7 +84,7 @@ fn refused(rule: &str, argument: Option<&str>, why: &str) -> CallToolResult {
 
 fn failed(why: &str, in_doubt: bool) -> CallToolResult {
     let then = if in_doubt {
-        "It may have been performed: find out before you repeat it."
+        "It may have been performed: unless the tool is idempotent, find out before you repeat it."
     } else {
         "It was not performed."
     };

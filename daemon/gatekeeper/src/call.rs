@@ -308,8 +308,8 @@ impl Lost {
                  finds the cause in the log of custody-gate",
             ),
             Self::Vault if idempotent => (
-                false,
-                "the vault went away during the call, which may be repeated",
+                true,
+                "the vault went away during the call; repeating it has no other effect",
             ),
             Self::Vault => (
                 true,
@@ -361,6 +361,7 @@ struct Performed {
 /// How a call ended that was not performed, or may not have been.
 struct Ending {
     receipt: Option<Digest>,
+    /// Whether the effect may have happened, whatever repeating it would do.
     in_doubt: bool,
     why: String,
 }
@@ -413,7 +414,7 @@ fn done(
     if result.len() > RESULT_CAP {
         let ending = Ending {
             receipt: Some(receipt),
-            in_doubt: !allowed.idempotent(),
+            in_doubt: true,
             why: format!(
                 "the effect was performed, and its answer has {} bytes; at most {RESULT_CAP} \
                  reach an agent",
@@ -460,7 +461,7 @@ fn done(
         Err(_logged) => failed(
             number,
             &format!("the effect was performed, and its result is withheld: {UNRECORDED}"),
-            !allowed.idempotent(),
+            true,
         ),
     }
 }

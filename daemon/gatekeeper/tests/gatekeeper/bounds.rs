@@ -127,9 +127,9 @@ fn a_result_over_the_cap_is_not_released() {
     let mut bench = Bench::start();
     let mut vault = bench.vault();
     let mut front = bench.open(SESSION);
-    for (tool, arguments, doubt) in [
-        ("read_note", "{\"id\":\"n1\"}".into(), false),
-        ("send_message", message("x"), true),
+    for (tool, arguments) in [
+        ("read_note", "{\"id\":\"n1\"}".into()),
+        ("send_message", message("x")),
     ] {
         front.send(tool, &arguments);
         let asked = vault.asked();
@@ -138,7 +138,8 @@ fn a_result_over_the_cap_is_not_released() {
             panic!("not failed")
         };
         assert!(why.contains("1048577"), "{why}");
-        assert_eq!(in_doubt, doubt);
+        // It happened, whatever repeating it would do.
+        assert!(in_doubt);
         assert!(matches!(
             bench.records().last(),
             Some(Decision::Failed { .. })

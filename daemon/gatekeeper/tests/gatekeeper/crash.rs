@@ -129,10 +129,10 @@ fn without_room_for_its_record_every_call_is_refused_and_with_room_it_is_not() {
         assert_eq!(rule, "ledger", "{why}");
         assert!(why.contains("cannot be recorded"), "{why}");
         vault.done(on_its_way.number, b"secret of the note");
-        let Answer::Failed { why, .. } = front.answer() else {
+        let Answer::Failed { why, in_doubt, .. } = front.answer() else {
             panic!("released")
         };
-        assert!(why.contains("withheld"), "{why}");
+        assert!(why.contains("withheld") && in_doubt, "{why}");
         vault.say(&permit::Answer::Failed {
             number: failing.number,
             receipt: gate::digest::Digest::ZERO,
