@@ -7,10 +7,11 @@
 //! | [`fronts`] | a session's front |
 //! | [`heads`] | the newest lines of the two chains, in the journal |
 //! | [`launched`] | what custody-launch reported of a session |
+//! | [`over`] | a session of which nothing is left |
 //! | [`plans`] | what each of our programs may see |
 //! | [`say`] | errors and names in the words of messages |
 //! | [`services`] | control, gate, vault, resolver: started, linked, started again |
-//! | [`sessions`] | a session from the order to its end |
+//! | [`sessions`] | a session from the order to its killing |
 //! | [`standing`] | whether the layers of a session suffice |
 //! | [`wait`] | what became readable, or which timer runs out |
 //! | [`workers`] | effect workers |
@@ -20,6 +21,7 @@ mod end;
 mod fronts;
 mod heads;
 mod launched;
+mod over;
 mod plans;
 mod say;
 mod services;

@@ -18,7 +18,7 @@ use std::{
 
 use custody_wire::{
     launch::{Kind, LISTENER, Limits, Outcome, Plan, Role, Session as Confined, Workspace},
-    supervise::{ControlNotice, End, GateNotice, Start, StartRefusal, VaultNotice},
+    supervise::{ControlNotice, End, Start, StartRefusal},
 };
 use gate::id::{PolicyName, SessionId};
 use nix::sys::signal::Signal;
@@ -67,7 +67,7 @@ pub(super) struct Session {
 /// The workspace, for cleaning up in it and for messages.
 #[derive(Debug)]
 pub(super) struct Kept {
-    folder: OwnedFd,
+    pub(super) folder: OwnedFd,
     pub(super) path: String,
 }
 
@@ -323,65 +323,6 @@ impl Custodyd {
         session.listener = None;
         for number in self.numbers_of(|part| part.session() == Some(id)) {
             self.kill_number(number);
-        }
-    }
-
-    /// Says the end of the sessions of which nothing is left.
-    pub(super) fn finish_sessions(&mut self) {
-        let over: Vec<SessionId> = self
-            .sessions
-            .iter()
-            .filter(|(_, session)| matches!(session.phase, Phase::Ending(_)))
-            .map(|(id, _)| *id)
-            .filter(|id| !self.has_rest(*id))
-            .collect();
-        for id in over {
-            if let Some(session) = self.sessions.remove(&id) {
-                self.finish(id, session);
-            }
-        }
-    }
-
-    fn has_rest(&self, id: SessionId) -> bool {
-        let mine = |part: Part| part.session() == Some(id);
-        self.processes.values().any(|(part, _)| mine(*part))
-            || self.dying.iter().any(|dying| mine(dying.part))
-    }
-
-    fn finish(&mut self, id: SessionId, session: Session) {
-        self.tidy(&session);
-        self.tell(Service::Gate, &GateNotice::Ended { session: id }, &[]);
-        self.tell(Service::Vault, &VaultNotice::Ended { session: id }, &[]);
-        let notice = match session.phase {
-            Phase::Ending(Last::Refused(refusal)) => {
-                tracing::warn!(session = %id, why = %refusal, "session refused");
-                ControlNotice::Refused {
-                    session: id,
-                    refusal,
-                }
-            }
-            Phase::Ending(Last::Ended(end)) => {
-                tracing::info!(session = %id, ?end, "session ended");
-                ControlNotice::Ended { session: id, end }
-            }
-            Phase::Launching | Phase::Running => return,
-        };
-        self.tell(Service::Control, &notice, &[]);
-    }
-
-    /// Removes what the launch made in the workspace, unless another session has the folder: it
-    /// rests on the same names, so it is left to remove them.
-    fn tidy(&mut self, session: &Session) {
-        let Some(workspace) = &session.workspace else {
-            return;
-        };
-        let heir = self.sessions.values_mut().find(|other| {
-            let theirs = other.workspace.as_ref();
-            theirs.is_some_and(|theirs| workspace::is_same(&theirs.folder, &workspace.folder))
-        });
-        match heir {
-            Some(heir) => heir.placeholders.extend(session.placeholders.clone()),
-            None => workspace::remove_placeholders(&workspace.folder, &session.placeholders),
         }
     }
 
