@@ -108,8 +108,11 @@ pub enum PathError {
         /// The first character that is not allowed.
         found: char,
     },
-    /// `.` or `..`.
-    #[error("`{path}` has a segment `.` or `..`; servers take these for another path")]
+    /// `.` or `..`, alone or before a `;`.
+    #[error(
+        "`{path}` has a segment `.` or `..`, alone or before a `;`; servers take these for another \
+         path"
+    )]
     Dots {
         /// The text.
         path: String,
@@ -187,7 +190,7 @@ pub(crate) fn segments(path: &str) -> Result<core::str::Split<'_, char>, PathErr
 
 /// Holds a literal segment to `pchar` without percent-encoding (RFC 3986, 3.3).
 pub(crate) fn check_literal(path: &str, segment: &str) -> Result<(), PathError> {
-    if matches!(segment, "." | "..") {
+    if !segment.is_empty() && climbs(segment) {
         return Err(PathError::Dots { path: path.into() });
     }
     match segment
@@ -202,12 +205,16 @@ pub(crate) fn check_literal(path: &str, segment: &str) -> Result<(), PathError> 
     }
 }
 
+/// Whether a decoded segment is nothing, `.` or `..` to a server that cuts parameters off at the
+/// first `;` (RFC 3986, 3.3; Java servlet containers) before it resolves dots.
+pub(crate) fn climbs(segment: &str) -> bool {
+    let (before, _parameters) = segment.split_once(';').unwrap_or((segment, ""));
+    matches!(before, "" | "." | "..")
+}
+
 /// Whether a percent-encoded segment stays one segment in every server that we know of: it is not
-/// empty, not `.` or `..`, is UTF-8, and hides no `/`, `\`, `.`, `%` or control behind an encoding.
+/// empty, not `.` or `..`, not even before a `;`, is UTF-8, and hides no `/`, `\`, `.`, `%` or control behind an encoding.
 fn is_one_segment(segment: &str) -> bool {
-    if matches!(segment, "" | "." | "..") {
-        return false;
-    }
     let mut plain = Vec::new();
     let mut bytes = segment.bytes();
     while let Some(byte) = bytes.next() {
@@ -226,8 +233,9 @@ fn is_one_segment(segment: &str) -> bool {
         }
         plain.extend(hidden);
     }
-    core::str::from_utf8(&plain)
-        .is_ok_and(|text| !text.contains(['/', '\\']) && !text.contains(char::is_control))
+    core::str::from_utf8(&plain).is_ok_and(|text| {
+        !climbs(text) && !text.contains(['/', '\\']) && !text.contains(char::is_control)
+    })
 }
 
 impl fmt::Display for PathPattern {

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     call::Call,
+    floor::climbs,
     id::ArgumentName,
     json::{self, Value},
     origin::Origin,
@@ -176,8 +177,8 @@ pub enum RenderError {
     },
     /// The value cannot be one segment of a path.
     #[error(
-        "`{argument}` goes into a path as one segment: it must not be empty, `.` or `..`, nor have \
-         `/`, `\\`, `%` or control characters"
+        "`{argument}` goes into a path as one segment: it must not be empty, `.` or `..`, not even \
+         before a `;`, nor have `/`, `\\`, `%` or control characters"
     )]
     NotSegment {
         /// The argument.
@@ -269,9 +270,14 @@ fn render_target(template: &Template, arguments: &Arguments) -> Result<String, R
     let mut target = String::new();
     for segment in &template.path {
         target.push('/');
+        // Decoded and whole, since `.` before `{argument}` and `.` in it make `..` together.
+        let mut whole = String::new();
         for part in segment.parts() {
             match part {
-                Part::Literal(text) => target.push_str(text),
+                Part::Literal(text) => {
+                    target.push_str(text);
+                    whole.push_str(text);
+                }
                 Part::Argument(name) => {
                     let value = argument(name, arguments)?.ok_or_else(|| RenderError::Missing {
                         argument: name.clone(),
@@ -282,12 +288,11 @@ fn render_target(template: &Template, arguments: &Arguments) -> Result<String, R
                         });
                     }
                     percent_encode(&value, &mut target);
+                    whole.push_str(&value);
                 }
             }
         }
-        // Whole, since `.` before `{argument}` and `.` in it make `..` together.
-        let whole = target.rsplit('/').next().unwrap_or_default();
-        if let (Some(name), "" | "." | "..") = (segment.arguments().next(), whole) {
+        if let (Some(name), true) = (segment.arguments().next(), climbs(&whole)) {
             return Err(RenderError::NotSegment {
                 argument: name.clone(),
             });

@@ -161,6 +161,8 @@ fn a_value_that_could_be_more_than_a_segment_is_refused() {
     let policy = policy();
     for text in [
         "", ".", "..", "a/b", "a\\b", "%2e%2e", "100%", "a\nb", "\u{7f}", "\u{85}",
+        // Servlet containers cut these off at the `;`.
+        ";", ";a", ".;", "..;", "..;v=1", ".;/", "..;;",
     ] {
         let rendered = render(&policy, &texts(&[("a", text)]));
         assert!(
@@ -169,7 +171,7 @@ fn a_value_that_could_be_more_than_a_segment_is_refused() {
         );
     }
     for text in [
-        "..a", "...", "a..b", "~", "\u{e4}", "a b", "\u{ff0f}", "a;b", "a?b", "a#b",
+        "..a", "...", "a..b", "~", "\u{e4}", "a b", "\u{ff0f}", "a;b", "a;..", "...;", "a?b", "a#b",
     ] {
         assert!(render(&policy, &texts(&[("a", text)])).is_ok(), "{text:?}");
     }
@@ -199,6 +201,13 @@ a = { authority = "payload", type = "string" }
     let rendered = |text: &str| render(&policy, &call(&[("a", Value::Text(text.into()))]));
     assert!(matches!(rendered("."), Err(RenderError::NotSegment { .. })));
     assert!(matches!(rendered(""), Err(RenderError::NotSegment { .. })));
+    for text in [";", ";a", ".;", ".;v=1"] {
+        let rendered = rendered(text);
+        assert!(
+            matches!(rendered, Err(RenderError::NotSegment { .. })),
+            "{text}"
+        );
+    }
     assert_eq!(rendered("env").unwrap().target, "/v1/.env");
 }
 
