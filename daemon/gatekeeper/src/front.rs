@@ -68,10 +68,10 @@ async fn read_all(
             Err(error) => return error,
         };
         let now = match request {
-            Request::Tools { number } => Some(Answer::Tools {
-                number,
-                tools: session.loaded.tools.clone(),
-            }),
+            Request::Tools { number } => {
+                let tools = session.loaded.tools.clone();
+                Some((Answer::Tools { number, tools }, 0))
+            }
             Request::Call {
                 number,
                 tool,
@@ -88,7 +88,9 @@ async fn read_all(
                     call::replayed(keeper, session, asked)
                 };
                 match begun {
-                    Begun::Answered(answer) => Some(answer),
+                    Begun::Answered(answer) => {
+                        Some((answer, tool.len().saturating_add(arguments.len())))
+                    }
                     Begun::Performing(call) => {
                         let answers = answers.clone();
                         // On its own: the result is recorded even if this front goes away.
@@ -102,11 +104,11 @@ async fn read_all(
                 }
             }
         };
-        if let Some(answer) = now {
+        if let Some((answer, bytes)) = now {
             if answers.send(answer).await.is_err() {
                 return FrameError::Closed;
             }
-            sleep(pace.refused(Instant::now())).await;
+            sleep(pace.refused(Instant::now(), bytes)).await;
         }
         // One request of this front, then whoever else is ready.
         task::yield_now().await;

@@ -123,6 +123,20 @@ fn a_front_that_floods_does_not_hold_up_another_and_fills_no_disk() {
 }
 
 #[test]
+fn a_front_that_floods_with_long_arguments_fills_no_disk_either() {
+    let mut bench = Bench::start();
+    let mut front = bench.open(SESSION);
+    let long = format!("{{\"a\":\"{}\"}}", "x".repeat(ARGUMENTS_CAP - 8));
+    let start = Instant::now();
+    // A burst of 256 times 4 KiB is four of these; each other takes a second.
+    for _ in 0..7 {
+        assert_eq!(front.refused("no_such_tool", &long).0, "unknown_tool");
+    }
+    let elapsed = start.elapsed();
+    assert!(elapsed > Duration::from_millis(1_900), "{elapsed:?}");
+}
+
+#[test]
 fn a_result_over_the_cap_is_not_released() {
     let mut bench = Bench::start();
     let mut vault = bench.vault();
