@@ -2,14 +2,17 @@
 //!
 //! The caller opened it, so he may enter it; that it is his own says the owner. The path is read
 //! from the descriptor (proc_pid_fd(5)), never taken from the caller.
+//!
+//! One thread serves everybody, so no file system is asked that may not answer: the path and the
+//! owner are those that the kernel knows already. custodyd looks again, and at the mount.
 
 use std::{
     io,
-    os::fd::{AsFd, AsRawFd as _},
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd},
     path::{Path, PathBuf},
 };
 
-use nix::sys::stat::{SFlag, fstat};
+use rustix::fs::{AtFlags, FileType, Statx, StatxFlags, statx};
 
 /// PATH_MAX (limits.h), and what `supervise::Start` allows.
 const PATH_MAX: usize = 4096;
@@ -79,12 +82,12 @@ pub enum WorkspaceError {
 pub fn path_of(fd: impl AsFd, caller: u32) -> Result<String, WorkspaceError> {
     let fd = fd.as_fd();
     let look = |why| WorkspaceError::Look { why };
-    let stat = fstat(fd).map_err(|errno| look(errno.into()))?;
-    if SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT != SFlag::S_IFDIR {
+    let stat = known(fd).map_err(look)?;
+    if FileType::from_raw_mode(stat.stx_mode.into()) != FileType::Directory {
         return Err(WorkspaceError::NotFolder);
     }
     // A removed folder has no link; its path ends with " (deleted)", as another's name may too.
-    if stat.st_nlink == 0 {
+    if stat.stx_nlink == 0 {
         return Err(WorkspaceError::Deleted);
     }
     let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
@@ -93,7 +96,7 @@ pub fn path_of(fd: impl AsFd, caller: u32) -> Result<String, WorkspaceError> {
     if TAKEN.contains(&path.as_str()) || is_under_system(&path) {
         return Err(WorkspaceError::System { path });
     }
-    match stat.st_uid {
+    match stat.stx_uid {
         0 => Err(WorkspaceError::Root { path }),
         owner if caller != 0 && owner != caller => Err(WorkspaceError::Owner {
             path,
@@ -102,6 +105,18 @@ pub fn path_of(fd: impl AsFd, caller: u32) -> Result<String, WorkspaceError> {
         }),
         _ => Ok(path),
     }
+}
+
+/// What the kernel knows of `fd` (AT_STATX_DONT_SYNC in statx(2)). fstat(2) asks the server of a
+/// FUSE or network file system, and waits as long as that likes.
+fn known(fd: BorrowedFd<'_>) -> io::Result<Statx> {
+    let wanted = StatxFlags::TYPE | StatxFlags::NLINK | StatxFlags::UID;
+    let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+    let stat = statx(fd, c"", flags, wanted)?;
+    if !StatxFlags::from_bits_retain(stat.stx_mask).contains(wanted) {
+        return Err(io::Error::other("its file system does not say whose it is"));
+    }
+    Ok(stat)
 }
 
 fn shown(path: PathBuf) -> Result<String, WorkspaceError> {

@@ -1,16 +1,19 @@
 //! Clients that stall, flood or send rubbish, and their neighbours.
 
 use std::{
+    fs::File,
     io::Write as _,
-    os::fd::AsFd as _,
+    os::fd::{AsFd as _, AsRawFd as _},
     time::{Duration, Instant},
 };
 
+use custody_sys::path;
 use custody_wire::{
     Message as _, frame,
-    operator::{Answer, Request},
+    operator::{Answer, Request, Run},
     supervise::ControlOrder,
 };
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use crate::peers::{Client, Control, a_run, client_of, command, is_root};
 
@@ -48,6 +51,69 @@ fn rubbish_ends_its_connection_alone() {
     }
     let answer = other.ask(&Request::List, &[]);
     assert!(matches!(answer, Answer::Sessions(_)));
+}
+
+/// A FUSE file system whose server never answers; unmounted when dropped.
+struct Hung {
+    place: tempfile::TempDir,
+    server: Option<File>,
+}
+
+impl Hung {
+    fn mount() -> Option<Self> {
+        let place = tempfile::tempdir().unwrap();
+        let server = File::options().read(true).write(true).open("/dev/fuse");
+        let server = server.ok()?;
+        let options = format!(
+            "fd={},rootmode=40000,user_id=0,group_id=0,allow_other",
+            server.as_raw_fd()
+        );
+        let flags = MsFlags::MS_NODEV | MsFlags::MS_NOSUID;
+        mount(
+            Some("hung"),
+            place.path(),
+            Some("fuse"),
+            flags,
+            Some(options.as_str()),
+        )
+        .ok()?;
+        Some(Self {
+            place,
+            server: Some(server),
+        })
+    }
+}
+
+impl Drop for Hung {
+    fn drop(&mut self) {
+        drop(self.server.take());
+        umount2(self.place.path(), MntFlags::MNT_DETACH).unwrap();
+    }
+}
+
+#[test]
+fn a_workspace_on_a_file_system_that_hangs_keeps_nobody_waiting() {
+    if !is_root() {
+        return;
+    }
+    let Some(hung) = Hung::mount() else {
+        eprintln!("not attempted: needs /dev/fuse and mount(2)");
+        return;
+    };
+    let folder = path::folder(hung.place.path()).unwrap();
+    let control = Control::start("");
+    let mut client = control.client();
+    let request = Request::Run(Run {
+        workspace: true,
+        ..a_run("mail")
+    });
+    client.send(&request, &[command().as_fd(), folder.as_fd()]);
+    is_served(&control);
+    let answer = client.hear().unwrap();
+    let Answer::Refused { why } = answer else {
+        panic!("{answer:?}");
+    };
+    assert!(why.contains("owned by root"), "{why}");
 }
 
 #[test]
