@@ -1,9 +1,16 @@
 //! From a permit and a call to what may be performed, or why not. No waiting: what is checked here
 //! is spent here.
 
-use std::rc::Rc;
+use std::{
+    net::{Ipv6Addr, SocketAddr},
+    rc::Rc,
+};
 
-use custody_wire::perform::Http;
+use custody_wire::{
+    frame::{self, FrameError},
+    perform::{Http, Request},
+    supervise::EGRESS_MAX,
+};
 use gate::{
     call::Call,
     chain::Place,
@@ -76,6 +83,8 @@ pub(crate) enum Refusal {
     Spend(SpendError),
     #[error("the session's policy has no tool `{tool}`")]
     Tool { tool: ToolName },
+    #[error("the call makes a request that no worker takes: {0}; shorten its arguments")]
+    TooLong(FrameError),
 }
 
 /// Checks everything that can be checked at once, in the order of the design, and spends the permit.
@@ -175,25 +184,41 @@ fn render(policy: &Policy, rules: &Credential, call: &Call) -> Result<HttpReques
         Connector::Http => request::render(policy, call).map_err(Refusal::Render)?,
     };
     floor::check(&rules.floor, &request).map_err(Refusal::Floor)?;
+    fits(&request).map_err(Refusal::TooLong)?;
     Ok(request)
+}
+
+/// Whether a worker takes it, whatever its number and addresses turn out to be: a call within its
+/// cap grows where its arguments are percent-encoded. What is found out here is a refusal; behind
+/// the intent it would be a doubt.
+fn fits(request: &HttpRequest) -> Result<(), FrameError> {
+    let longest = SocketAddr::from((Ipv6Addr::LOCALHOST, u16::MAX));
+    let message = Request::Http {
+        number: u64::MAX,
+        request: http(request, &[longest; EGRESS_MAX]),
+    };
+    frame::datagram(&message).map(drop)
 }
 
 impl Accepted {
     /// The request as the worker sends it.
-    pub(crate) fn http(&self, addresses: &[std::net::SocketAddr]) -> Http {
-        let request = &self.request;
-        Http {
-            method: request.method.as_str().into(),
-            tls: request.origin.tls(),
-            host: request.origin.host().into(),
-            port: request.origin.port(),
-            addresses: addresses.to_vec(),
-            target: request.target.clone(),
-            headers: request.headers.clone(),
-            body: request.body.clone(),
-            timeout_ms: request.timeout_ms,
-            answer_cap: request.answer_max_bytes,
-        }
+    pub(crate) fn http(&self, addresses: &[SocketAddr]) -> Http {
+        http(&self.request, addresses)
+    }
+}
+
+fn http(request: &HttpRequest, addresses: &[SocketAddr]) -> Http {
+    Http {
+        method: request.method.as_str().into(),
+        tls: request.origin.tls(),
+        host: request.origin.host().into(),
+        port: request.origin.port(),
+        addresses: addresses.to_vec(),
+        target: request.target.clone(),
+        headers: request.headers.clone(),
+        body: request.body.clone(),
+        timeout_ms: request.timeout_ms,
+        answer_cap: request.answer_max_bytes,
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     net::SocketAddr,
     os::fd::{AsFd as _, OwnedFd},
-    rc::Rc,
+    rc::{Rc, Weak},
     time::Duration,
 };
 
@@ -21,6 +21,7 @@ use gate::{
     origin::Origin,
 };
 use tokio::{
+    io::AsyncWriteExt as _,
     net::unix::{OwnedReadHalf, OwnedWriteHalf},
     sync::{mpsc, oneshot},
     time::{Instant, timeout},
@@ -125,7 +126,14 @@ impl Worker {
                 worker.die(&why);
             }
         }));
-        drop(tokio::task::spawn_local(write(to, requests)));
+        let writing = Rc::downgrade(&worker);
+        drop(tokio::task::spawn_local(async move {
+            if let Err(why) = write(to, requests, &writing).await
+                && let Some(worker) = writing.upgrade()
+            {
+                worker.die(&why);
+            }
+        }));
         Ok(worker)
     }
 
@@ -164,6 +172,14 @@ impl Worker {
             let why = format!("the worker ended in mid-call: {}", reason::plain(why));
             // Whoever waits may have given up.
             drop(answered.send(Performed::InDoubt { why }));
+        }
+    }
+
+    fn answered(&self, number: u64, performed: Performed) {
+        let waiting = self.waiting.borrow_mut().remove(&number);
+        if let Some(answered) = waiting {
+            // Whoever waits may have given up.
+            drop(answered.send(performed));
         }
     }
 
@@ -222,18 +238,32 @@ impl Drop for Waiting<'_> {
     }
 }
 
-async fn write(mut to: OwnedWriteHalf, mut requests: mpsc::Receiver<Request>) {
+/// Writes requests until nobody is left who makes one; says why if the worker stops reading first.
+async fn write(
+    mut to: OwnedWriteHalf,
+    mut requests: mpsc::Receiver<Request>,
+    worker: &Weak<Worker>,
+) -> Result<(), String> {
     while let Some(request) = requests.recv().await {
-        if let Err(error) = frame::write_async(&mut to, &request).await {
-            // The reader sees the end too, and says what is in doubt.
-            tracing::debug!(%error, "the worker does not read");
-            return;
+        match frame::frame(&request) {
+            Ok(bytes) => {
+                let written = to.write_all(&bytes).await;
+                written.map_err(|error| format!("it does not read: {error}"))?;
+            }
+            // Nothing of it was written: this request alone fails.
+            Err(error) => {
+                if let (Request::Http { number, .. }, Some(worker)) = (&request, worker.upgrade()) {
+                    let why = error.to_string();
+                    worker.answered(*number, Performed::NotSent { why });
+                }
+            }
         }
     }
+    Ok(())
 }
 
 /// Reads answers until the worker ends or breaks the protocol; says which.
-async fn read(mut from: OwnedReadHalf, worker: &std::rc::Weak<Worker>) -> String {
+async fn read(mut from: OwnedReadHalf, worker: &Weak<Worker>) -> String {
     loop {
         let (number, performed) = match frame::read_async(&mut from).await {
             Ok(Answer::Ready) => return "it said twice that it is ready".into(),
@@ -269,14 +299,113 @@ async fn read(mut from: OwnedReadHalf, worker: &std::rc::Weak<Worker>) -> String
         let Some(worker) = worker.upgrade() else {
             return "nobody needs it".into();
         };
-        let waiting = worker.waiting.borrow_mut().remove(&number);
-        if let Some(answered) = waiting {
-            // Whoever waits may have given up.
-            drop(answered.send(performed));
-        }
+        worker.answered(number, performed);
     }
 }
 
 fn is_media_type(text: &str) -> bool {
     text.len() <= MEDIA_TYPE_MAX && text.bytes().all(|b| matches!(b, b' '..=b'~'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use custody_sys::memfd;
+    use custody_wire::Message as _;
+    use std::os::unix::net::UnixStream;
+
+    fn request(body: Vec<u8>) -> Http {
+        Http {
+            method: "POST".into(),
+            tls: false,
+            host: "api.example.test".into(),
+            port: 80,
+            addresses: Vec::new(),
+            target: "/".into(),
+            headers: Vec::new(),
+            body,
+            timeout_ms: 5_000,
+            answer_cap: 1_000,
+        }
+    }
+
+    /// A worker, and its end of the channel after it said that it is ready.
+    async fn worker() -> (Rc<Worker>, UnixStream) {
+        let (ours, theirs) = channel::pair_stream().unwrap();
+        let mut end = UnixStream::from(theirs.try_clone().unwrap());
+        frame::write(&mut end, &Answer::Ready).unwrap();
+        let label = CredentialLabel::parse("api").unwrap();
+        let start = Start {
+            order: 1,
+            session: SessionId(7),
+            label: &label,
+            placement: Placement::Header {
+                name: "authorization".into(),
+                prefix: "Bearer ".into(),
+            },
+            credential: memfd::sealed(c"test", b"fake-token-for-tests").unwrap(),
+            addresses: BTreeMap::new(),
+        };
+        let pid = memfd::sealed(c"test", b"").unwrap();
+        let worker = Worker::begin(start, ours, pid).await.unwrap();
+        let mut hello = vec![0; Request::CAP];
+        let (_read, fds) = channel::recv(&theirs, &mut hello, 1).unwrap();
+        assert_eq!(fds.len(), 1);
+        (worker, end)
+    }
+
+    fn run(test: impl Future<Output = ()>) {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        let runtime = builder.enable_all().build().unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, test);
+    }
+
+    #[test]
+    fn a_request_over_the_cap_fails_alone() {
+        run(async {
+            let (worker, mut end) = worker().await;
+            let server = std::thread::spawn(move || {
+                let Request::Http { number, .. } = frame::read(&mut end).unwrap() else {
+                    panic!()
+                };
+                let done = Answer::Done {
+                    number,
+                    status: 200,
+                    media_type: None,
+                    body: Vec::new(),
+                    scrubbed: 0,
+                };
+                frame::write(&mut end, &done).unwrap();
+                end
+            });
+            let too_long = worker.perform(request(vec![0; Request::CAP]), Cleared::Idempotent);
+            let next = worker.perform(request(Vec::new()), Cleared::Idempotent);
+            let (too_long, next) = tokio::join!(too_long, next);
+            assert!(
+                matches!(&too_long, Performed::NotSent { why } if why.contains("at most")),
+                "{too_long:?}"
+            );
+            assert!(matches!(next, Performed::Done { .. }), "{next:?}");
+            assert!(worker.lives());
+            drop(server.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_worker_that_no_longer_reads_is_dead_at_once() {
+        run(async {
+            let (worker, end) = worker().await;
+            // It still holds its other direction open, so that the reader sees no end.
+            end.shutdown(std::net::Shutdown::Read).unwrap();
+            let before = Instant::now();
+            let outcome = worker.perform(request(b"x".to_vec()), Cleared::Idempotent);
+            let outcome = outcome.await;
+            assert!(
+                matches!(&outcome, Performed::InDoubt { why } if why.contains("does not read")),
+                "{outcome:?}"
+            );
+            assert!(!worker.lives() && before.elapsed() < Duration::from_secs(3));
+            drop(end);
+        });
+    }
 }

@@ -78,6 +78,24 @@ fn a_gate_that_lies_does_not_leave_the_floor() {
 }
 
 #[test]
+fn a_request_that_no_worker_takes_is_refused_before_anything_is_started() {
+    run(yes, async |mut bench| {
+        // Each byte becomes three of the path: the call is within its cap, the request is not.
+        let wish = bench.wish("read", serde_json::json!({ "id": "🦀".repeat(60_000) }));
+        let why = bench.refused(&wish).await;
+        let cap = <custody_wire::perform::Request as custody_wire::Message>::CAP;
+        assert!(
+            why.contains("a message has 720") && why.contains(&cap.to_string()),
+            "{why}"
+        );
+        assert_eq!(bench.starts(), 0);
+        assert!(matches!(bench.outcomes()[..], [Outcome::Refused { .. }]));
+        let wish = bench.wish("read", serde_json::json!({ "id": "1" }));
+        assert!(matches!(bench.ask(&wish).await, Answer::Done { .. }));
+    });
+}
+
+#[test]
 fn an_effect_waits_for_the_gates_record_and_its_own_intent() {
     run(yes, async |mut bench| {
         let wish = bench.send("hello").with("position", 5);

@@ -210,7 +210,7 @@ timeout_ms = 1000
 [tools.read.arguments.id]
 authority = "payload"
 type = "string"
-max_length = 100
+max_length = 60000
 
 [tools.far]
 description = "Asks a host that is far away."
