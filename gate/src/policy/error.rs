@@ -5,7 +5,7 @@ use core::fmt::{self, Write as _};
 
 use crate::{
     floor::PathError,
-    id::{ArgumentName, CredentialLabel, OwnedName, PolicyName, ValueName},
+    id::{ArgumentName, CredentialLabel, OwnedName, PolicyName, ToolName, ValueName},
     json::JsonError,
     origin::{Origin, OriginError},
     policy::FORMAT,
@@ -352,6 +352,15 @@ pub enum Problem {
     Url {
         /// The text.
         text: String,
+    },
+    /// A trusted workspace beside a tool whose results are anyone's words.
+    #[error(
+        "a trusted workspace would hand what one session reads with `{tool}`, whose result is \
+         untrusted, to the next session as trusted; write `workspace = \"untrusted\"`"
+    )]
+    WorkspaceTrusted {
+        /// The tool.
+        tool: ToolName,
     },
 }
 

@@ -180,3 +180,22 @@ fn each_field_that_a_worker_keeps_for_itself_is_in_no_policy() {
     let bytes = with(&placement, Value::Text("x-api-key".into()));
     assert!(Policy::from_bytes(&bytes).is_ok());
 }
+
+#[test]
+fn a_trusted_workspace_stands_beside_trusted_results_alone() {
+    let trusted = || Value::Text("trusted".into());
+    let workspace = ["session", "workspace"];
+    let said = refused(&with(&workspace, trusted()));
+    assert!(said.contains("`read_note`"), "{said}");
+    // The one untrusted tool of the demo, vouched for.
+    let mut whole = parse(&with(&workspace, trusted()), &Limits::POLICY).unwrap();
+    let mut at = &mut whole;
+    for key in ["tools", "read_note", "result"] {
+        let Value::Object(members) = at else {
+            panic!("{key} is in no object");
+        };
+        at = members.get_mut(key).unwrap();
+    }
+    *at = trusted();
+    assert!(Policy::from_bytes(&canonical(&whole)).is_ok());
+}

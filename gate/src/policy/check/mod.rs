@@ -15,9 +15,9 @@ use self::header::Use;
 use super::{
     Problem, Rules,
     error::Fault,
-    rules::{Argument, Authority, Credential, OnTaint, Risk, SessionRules, Tool},
+    rules::{Argument, Authority, Credential, Label, OnTaint, Risk, SessionRules, Tool},
 };
-use crate::json;
+use crate::{id::ToolName, json};
 
 /// The longest description, in bytes: what a model is shown of one tool.
 const DESCRIPTION_MAX: usize = 4_096;
@@ -37,6 +37,7 @@ pub(super) fn check(policy: &Rules) -> Result<Vec<u8>, Fault> {
     for (name, it) in &policy.tools {
         tool(policy, it).map_err(|it| it.under(&["tools", name.as_str()]))?;
     }
+    workspace(policy)?;
     json::to_canonical(policy).map_err(|why| Problem::Large { why }.at(&[]))
 }
 
@@ -64,6 +65,17 @@ fn session(rules: &SessionRules) -> Result<(), Fault> {
         }
     }
     once(&rules.read_only, &key)
+}
+
+/// A session writes into its workspace what it has read, and a later one would take it for trusted.
+fn workspace(policy: &Rules) -> Result<(), Fault> {
+    let untrusted = |(_, it): &(&ToolName, &Tool)| it.result == Label::Untrusted;
+    match policy.tools.iter().find(untrusted) {
+        Some((tool, _)) if policy.session.workspace == Label::Trusted => {
+            Err(Problem::WorkspaceTrusted { tool: tool.clone() }.at(&["session", "workspace"]))
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn credential(credential: &Credential) -> Result<(), Fault> {
