@@ -13,7 +13,9 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
-use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
+use rustls::{
+    CertificateError, ClientConfig, Error as TlsError, RootCertStore, pki_types::ServerName,
+};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpStream,
@@ -76,12 +78,12 @@ pub enum ConnectError {
     #[error("no root certificate of this system can be read")]
     NoRoots,
     /// TLS.
-    #[error("no TLS with {address}")]
+    #[error("no TLS with {address}: {why}")]
     Tls {
         /// The address.
         address: SocketAddr,
-        /// rustls's words.
-        source: io::Error,
+        /// What kind of failure: rustls's own words repeat what stands in the certificate.
+        why: &'static str,
     },
     /// The host is not one for a certificate.
     #[error("the host is not a name for a certificate")]
@@ -209,7 +211,10 @@ impl Connections {
         let stream = connector
             .connect(name, stream)
             .await
-            .map_err(|source| ConnectError::Tls { address, source })?;
+            .map_err(|error| ConnectError::Tls {
+                address,
+                why: kind_of(&error),
+            })?;
         handshake(address, stream).await
     }
 
@@ -219,6 +224,39 @@ impl Connections {
         }
         let config = Arc::new(tls_config(system_roots()?)?);
         Ok(Arc::clone(self.tls.get_or_init(|| config)))
+    }
+}
+
+/// What kind of failure a handshake ended with, without a word that the server chose.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "kinds that are not told apart, in enums that may grow"
+)]
+fn kind_of(error: &io::Error) -> &'static str {
+    let inner = error.get_ref().and_then(|it| it.downcast_ref());
+    let Some(error) = inner else {
+        return "the connection ended in the handshake";
+    };
+    match error {
+        TlsError::InvalidCertificate(why) => match why {
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                "the server's certificate expired"
+            }
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                "the server's certificate is not valid yet"
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+                "the server's certificate is for another name"
+            }
+            CertificateError::UnknownIssuer => {
+                "the server's certificate has no issuer that this system trusts"
+            }
+            CertificateError::BadSignature => "the server's certificate is not signed as it says",
+            _ => "the server's certificate is not usable",
+        },
+        TlsError::AlertReceived(_) => "the server refused the handshake",
+        TlsError::PeerIncompatible(_) => "the server speaks no TLS that is safe",
+        _ => "the server does not keep to the protocol",
     }
 }
 

@@ -6,7 +6,7 @@ use custody_wire::{
     agent::RESULT_CAP,
     perform::{Answer, Http},
 };
-use http::{HeaderMap, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use tokio::time::{Instant, timeout_at};
@@ -37,9 +37,9 @@ enum PerformError {
     #[error("no connection")]
     Connect(#[source] ConnectError),
     #[error(
-        "the answer is encoded (`{encoding}`), so that the credential could not be found in it"
+        "the answer has a `{field}` of its own, so that the credential could not be found in it"
     )]
-    Encoded { encoding: String },
+    Encoded { field: &'static str },
     #[error("the exchange failed")]
     Exchange(#[source] hyper::Error),
     #[error("the answer has more than {cap} bytes")]
@@ -216,24 +216,17 @@ struct Whole {
 }
 
 fn refuse_encoded(fields: &HeaderMap) -> Result<(), PerformError> {
-    let content = fields
-        .get_all(header::CONTENT_ENCODING)
-        .iter()
-        .map(|value| (value, "identity"));
-    let transfer = fields
-        .get_all(header::TRANSFER_ENCODING)
-        .iter()
-        .map(|value| (value, "chunked"));
-    for (value, allowed) in content.chain(transfer) {
-        if !value
-            .as_bytes()
-            .trim_ascii()
-            .eq_ignore_ascii_case(allowed.as_bytes())
-        {
-            // Not cut here: half a credential could not be found any more.
-            return Err(PerformError::Encoded {
-                encoding: value.as_bytes().escape_ascii().to_string(),
-            });
+    for (name, field, allowed) in [
+        (header::CONTENT_ENCODING, "content-encoding", "identity"),
+        (header::TRANSFER_ENCODING, "transfer-encoding", "chunked"),
+    ] {
+        let plain = |value: &HeaderValue| {
+            let value = value.as_bytes().trim_ascii();
+            value.eq_ignore_ascii_case(allowed.as_bytes())
+        };
+        if !fields.get_all(name).iter().all(plain) {
+            // Not which one: a server can write the credential there, encoded as no one looks for it.
+            return Err(PerformError::Encoded { field });
         }
     }
     Ok(())
@@ -356,6 +349,8 @@ mod tests {
                 panic!("{answer:?}");
             };
             assert!(why.contains("certificate") && !sent, "{why}");
+            // Neither the name in it nor any other word of the server.
+            assert!(!why.contains("other.example"), "{why}");
         }
         assert_eq!(seen.lock().unwrap().len(), 0);
     }

@@ -269,6 +269,11 @@ async fn an_encoded_answer_is_refused_whatever_it_holds() {
             let mut worker = Worker::start().await;
             let (why, sent) = worker.failed(post(&server)).await;
             assert!(sent, "{field}: {value}: {why}");
+            assert!(!why.contains(value), "the server's own words: {why}");
+            assert!(
+                field == "transfer-encoding" || why.contains(field),
+                "{field}: {value}: {why}"
+            );
         }
     }
 }
