@@ -19,3 +19,43 @@ fn the_documented_policy_compiles() {
         r#"{"additionalProperties":false,"properties":{"lang":{"enum":["de","en"],"type":"string"},"text":{"maxLength":4000,"type":"string"},"to":{"description":"The customer's address.","format":"email","maxLength":254,"type":"string"}},"required":["text","to"],"type":"object"}"#
     );
 }
+
+const PAGE: &str = include_str!("../../docs/policy.md");
+
+#[test]
+fn the_page_says_the_defaults_that_the_compiler_sets() {
+    let example = PAGE.split("```toml\n").nth(1).unwrap();
+    let example = example.split("```").next().unwrap();
+    let policy = Policy::compile(&PolicyName::parse("mail").unwrap(), example).unwrap();
+    let request = &policy.tools().first_key_value().unwrap().1.request;
+    for row in [
+        format!("| `timeout_ms` | {} |", request.timeout_ms),
+        format!("| `answer_max_bytes` | {} |", request.answer_max_bytes),
+    ] {
+        assert!(PAGE.contains(&row), "{row}");
+    }
+}
+
+#[test]
+fn each_key_of_a_policy_stands_on_the_page() {
+    for key in [
+        "[owned.",
+        "[values.",
+        "[credentials.",
+        "[tools.",
+        "read_only",
+        "limits.processes",
+        "workspace",
+        "hints.read_only",
+        "hints.destructive",
+        "hints.idempotent",
+        "one_of",
+        "optional = true",
+        "on_taint",
+        "addresses",
+        "placement",
+        "idempotent = true",
+    ] {
+        assert!(PAGE.contains(key), "{key}");
+    }
+}
