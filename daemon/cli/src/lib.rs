@@ -40,8 +40,8 @@ pub fn main() -> Exit {
     let Arguments { socket, what } = Arguments::parse();
     let done = match what {
         What::Ledger {
-            what: LedgerWhat::Verify { dir },
-        } => ledger::verify(&dir),
+            what: LedgerWhat::Verify { dir, heads, keys },
+        } => ledger::verify(&dir, &heads, &keys),
         What::Policy {
             what: PolicyWhat::Check { file, config },
         } => policy::check(&file, config.as_deref()),

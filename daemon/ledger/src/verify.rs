@@ -32,6 +32,16 @@ pub struct Keys {
     pub receipts: Vec<VerifyingKey>,
 }
 
+impl Keys {
+    /// The key of `chain` that lies beside it in `dir`, as [`verify`] finds it.
+    ///
+    /// # Errors
+    /// When it is not there.
+    pub fn beside(dir: &Path, chain: ChainName) -> Result<Vec<VerifyingKey>, KeyError> {
+        public_key(dir, chain).map(|key| vec![key])
+    }
+}
+
 /// Heads that somebody noted elsewhere, custodyd in the journal: each must stand in its chain, or
 /// the chain's end was cut off.
 #[derive(Clone, Debug, Default)]
@@ -108,8 +118,8 @@ pub enum VerifyError {
 /// When it cannot be looked at. What is wrong with it stands in the report.
 pub fn verify(dir: &Path, noted: &Noted) -> Result<Report, VerifyError> {
     let keys = Keys {
-        decisions: vec![public_key(dir, ChainName::Decisions)?],
-        receipts: vec![public_key(dir, ChainName::Receipts)?],
+        decisions: Keys::beside(dir, ChainName::Decisions)?,
+        receipts: Keys::beside(dir, ChainName::Receipts)?,
     };
     verify_with(dir, &keys, noted)
 }

@@ -2,6 +2,9 @@
 
 use std::process::Output;
 
+use custody_ledger::writer::Writer;
+use gate::{id::SessionId, record::Decision};
+
 use crate::service::custody;
 
 fn said(output: &Output) -> String {
@@ -115,4 +118,64 @@ fn a_ledger_that_is_not_there_is_said() {
         .unwrap();
     assert_eq!(output.status.code(), Some(125));
     assert!(said(&output).contains("decisions"), "{}", said(&output));
+}
+
+#[test]
+fn an_end_that_was_cut_off_shows_against_a_head_and_a_key_that_were_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let key = |chain: &str, public: &str| {
+        custody_ledger::key::load_or_create(&path(&format!("{chain}.key")), &path(public)).unwrap()
+    };
+    for name in ["public", "decisions", "receipts"] {
+        std::fs::create_dir(path(name)).unwrap();
+    }
+    drop(key("receipts", "public/receipts.pub"));
+    let decisions = key("decisions", "public/decisions.pub");
+    drop(key("other", "other.pub"));
+    let heads: Vec<_> = {
+        let (mut writer, _tail) = Writer::open(&path("decisions"), decisions).unwrap();
+        let closed = |n| Decision::Closed {
+            at: n,
+            session: SessionId(n),
+            why: "the test said so".into(),
+        };
+        (1..=2)
+            .map(|n| writer.append(&closed(n)).unwrap())
+            .collect()
+    };
+    let verify = |more: &[String]| {
+        let output = custody(&["ledger", "verify"])
+            .arg(folder.path())
+            .args(more)
+            .output()
+            .unwrap();
+        (output.status.code(), said(&output))
+    };
+    let head = |at: usize| {
+        let place = heads[at];
+        format!("--head=decisions:{}:{}", place.position, place.digest)
+    };
+    let kept = format!("--key=decisions={}", path("public/decisions.pub").display());
+    let other = format!("--key=decisions={}", path("other.pub").display());
+
+    let (code, words) = verify(&[]);
+    assert_eq!(code, Some(0), "{words}");
+    assert!(words.contains("missing at the end") && words.contains("ledger head"));
+    let receipts = format!("--head=receipts:1:{}", "0".repeat(64));
+    let (code, words) = verify(&[head(0), head(1), receipts, kept.clone()]);
+    assert_eq!(code, Some(1), "no receipt is there at all: {words}");
+    assert!(!words.contains("missing at the end"), "{words}");
+    assert_eq!(verify(&[head(0), head(1), kept.clone()]).0, Some(0));
+    assert_eq!(verify(&[other]).0, Some(1));
+
+    let file = path("decisions").join("000001.jsonl");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let first = text.split_inclusive('\n').next().unwrap();
+    std::fs::write(&file, first).unwrap();
+    assert_eq!(verify(&[]).0, Some(0));
+    assert_eq!(verify(&[head(0)]).0, Some(0));
+    let (code, words) = verify(&[head(0), head(1), kept]);
+    assert_eq!(code, Some(1), "{words}");
+    assert!(words.contains("its end was cut off"), "{words}");
 }
