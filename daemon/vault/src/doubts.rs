@@ -11,6 +11,7 @@ use gate::{
     json::{self, Limits, Value},
     record::{Bound, Effect, Outcome},
 };
+use serde::Deserialize;
 
 use crate::receipts::{ChainFailed, Receipts};
 
@@ -43,24 +44,27 @@ impl Doubts {
         }
         // Six digits each: the newest name is the greatest.
         names.sort_unstable();
-        let mut newest_first = Vec::new();
-        for name in names.iter().rev() {
-            let text = fs::read(folder.join(name)).map_err(failed(name))?;
-            let lines = lines_of(&text, key).map_err(|why| DoubtsError::Line {
-                file: name.clone(),
-                why,
-            })?;
-            let started = lines
-                .iter()
-                .any(|(_place, line)| matches!(line, Effect::Started { .. }));
-            newest_first.push(lines);
-            if started {
+        let read = |name: &String| fs::read(folder.join(name)).map_err(failed(name));
+        // No line is kept on the way back: there may be many since the last start.
+        let mut from = 0;
+        for (at, name) in names.iter().enumerate().rev() {
+            if lines_of(&read(name)?).any(is_start) {
+                from = at;
                 break;
             }
         }
         let mut doubts = Self::default();
-        for (place, line) in newest_first.into_iter().rev().flatten() {
-            doubts.see(place, line);
+        let mut verifier = None;
+        for name in names.iter().skip(from) {
+            let text = read(name)?;
+            for line in lines_of(&text) {
+                let verifier = verifier.get_or_insert_with(|| behind(line, key));
+                let effect = verifier.line(line).map_err(|why| DoubtsError::Line {
+                    file: name.clone(),
+                    why,
+                })?;
+                doubts.see(verifier.head(), effect);
+            }
         }
         Ok(doubts)
     }
@@ -107,24 +111,30 @@ impl Doubts {
     }
 }
 
-/// The lines of one file, each verified behind what its first one says that it rests on.
-fn lines_of(text: &[u8], key: &VerifyingKey) -> Result<Vec<(Place, Effect)>, LineError> {
-    let mut lines = text
-        .split(|byte| *byte == b'\n')
+fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
-        .peekable();
-    let before = lines.peek().and_then(|first| rests_on(first));
-    let mut verifier = Verifier::new(
+}
+
+/// Whether a line says that it is a start: it is verified when it is read forwards.
+fn is_start(line: &[u8]) -> bool {
+    /// The part of a line that is looked at.
+    #[derive(Deserialize)]
+    struct Line {
+        body: Effect,
+    }
+
+    json::from_canonical(line, &Limits::LINE)
+        .is_ok_and(|line: Line| matches!(line.body, Effect::Started { .. }))
+}
+
+/// Verifies from `first` on, which is taken to follow what it says that it rests on.
+fn behind(first: &[u8], key: &VerifyingKey) -> Verifier {
+    Verifier::new(
         ChainName::Receipts,
         std::slice::from_ref(key),
-        before.unwrap_or(Place::START),
-    );
-    lines
-        .map(|line| {
-            let effect = verifier.line(line)?;
-            Ok((verifier.head(), effect))
-        })
-        .collect()
+        rests_on(first).unwrap_or(Place::START),
+    )
 }
 
 fn rests_on(line: &[u8]) -> Option<Place> {
@@ -233,6 +243,23 @@ mod tests {
             ));
         });
         assert_eq!(found, [1]);
+    }
+
+    #[test]
+    fn a_file_that_is_missing_since_the_last_start_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = SigningKey::from_bytes(&[7; 32]);
+        let public = key.verifying_key();
+        let (mut writer, _tail) = Writer::open_with(dir.path(), key, 1_000).unwrap();
+        writer.append(&started()).unwrap();
+        for n in 1..6 {
+            writer.append(&intent(n)).unwrap();
+        }
+        drop(writer);
+        assert!(Doubts::read(dir.path(), &public).is_ok());
+        fs::remove_file(dir.path().join("000002.jsonl")).unwrap();
+        let why = Doubts::read(dir.path(), &public).unwrap_err().to_string();
+        assert!(why.contains("000003.jsonl"), "{why}");
     }
 
     #[test]
