@@ -4,7 +4,11 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
 use custody_wire::operator::SOCKET;
-use gate::id::{OwnedName, PolicyName, SessionId, ValueName};
+use gate::{
+    chain::{ChainName, Place},
+    digest::DigestError,
+    id::{OwnedName, PolicyName, SessionId, ValueName},
+};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -76,6 +80,13 @@ pub enum LedgerWhat {
     Verify {
         /// A state folder (/var/lib/custody) or a copy of one
         dir: PathBuf,
+        /// A head that was noted elsewhere (custodyd notes both in the journal, in lines `ledger
+        /// head`): it must stand in its chain, or the chain's end was cut off. May be repeated
+        #[arg(long = "head", value_name = "CHAIN:POSITION:DIGEST", value_parser = head)]
+        heads: Vec<(ChainName, Place)>,
+        /// A public key that you kept elsewhere, instead of the one beside the chain. May be repeated
+        #[arg(long = "key", value_name = "CHAIN=FILE", value_parser = key)]
+        keys: Vec<(ChainName, PathBuf)>,
     },
 }
 
@@ -127,6 +138,35 @@ pub struct Run {
     pub command: Vec<OsString>,
 }
 
+fn head(text: &str) -> Result<(ChainName, Place), String> {
+    let mut parts = text.splitn(3, ':');
+    let (Some(name), Some(position), Some(digest)) = (parts.next(), parts.next(), parts.next())
+    else {
+        return Err("it must be CHAIN:POSITION:DIGEST".into());
+    };
+    let position = position
+        .parse()
+        .ok()
+        .filter(|position| *position > 0)
+        .ok_or_else(|| format!("`{position}` is not a position; they count from 1"))?;
+    let digest = String::from(digest)
+        .try_into()
+        .map_err(|error: DigestError| error.to_string())?;
+    Ok((chain(name)?, Place { digest, position }))
+}
+
+fn key(text: &str) -> Result<(ChainName, PathBuf), String> {
+    let (name, file) = text.split_once('=').ok_or("it must be CHAIN=FILE")?;
+    Ok((chain(name)?, file.into()))
+}
+
+fn chain(name: &str) -> Result<ChainName, String> {
+    [ChainName::Decisions, ChainName::Receipts]
+        .into_iter()
+        .find(|chain| chain.as_str() == name)
+        .ok_or_else(|| format!("`{name}` is not a chain; there are `decisions` and `receipts`"))
+}
+
 fn value(text: &str) -> Result<(ValueName, String), String> {
     let (name, value) = split(text)?;
     let name = ValueName::parse(name).map_err(|error| error.to_string())?;
@@ -156,6 +196,25 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         crate::command().debug_assert();
+    }
+
+    #[test]
+    fn a_head_is_a_chain_a_position_and_a_digest() {
+        let digest = "0f".repeat(32);
+        let (chain, place) = head(&format!("receipts:7:{digest}")).unwrap();
+        assert_eq!((chain, place.position), (ChainName::Receipts, 7));
+        assert_eq!(place.digest.to_string(), digest);
+        for bad in [
+            format!("others:7:{digest}"),
+            format!("receipts:0:{digest}"),
+            format!("receipts:-1:{digest}"),
+            format!("receipts:7:{digest}0"),
+            format!("receipts:{digest}"),
+            String::new(),
+        ] {
+            assert!(head(&bad).is_err(), "{bad}");
+        }
+        assert!(key("receipts").is_err() && key("x=y").is_err() && key("decisions=y").is_ok());
     }
 
     #[test]
