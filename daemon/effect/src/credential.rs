@@ -70,6 +70,14 @@ pub enum CredentialError {
         /// Which credential.
         label: CredentialLabel,
     },
+    /// The password inside is guessable by its echo.
+    #[error(
+        "credential `{label}` holds a password that is too short or too simple: at least {SECRET_MIN} bytes, {DIFFERENT_MIN} of them different, are needed to scrub it"
+    )]
+    Password {
+        /// Which credential.
+        label: CredentialLabel,
+    },
     /// It cannot be read, or there is no locked memory for it.
     #[error("credential `{label}` cannot be read into locked memory")]
     Read {
@@ -140,14 +148,7 @@ impl Credential {
         if !secret.iter().all(plain) || !prefix.as_bytes().iter().all(plain) {
             return Err(CredentialError::Byte { label });
         }
-        let mut seen = [false; 256];
-        for &byte in secret {
-            if let Some(slot) = seen.get_mut(usize::from(byte)) {
-                *slot = true;
-            }
-        }
-        let different = seen.iter().filter(|&&there| there).count();
-        if secret.len() < SECRET_MIN || different < DIFFERENT_MIN {
+        if is_guessable(secret) {
             return Err(CredentialError::Guessable { label });
         }
         let failed = |source| CredentialError::Read {
@@ -157,14 +158,16 @@ impl Credential {
         let mut inside = Vec::new();
         if prefix.trim().eq_ignore_ascii_case("basic") {
             let pair = decode_base64(secret);
-            let password = pair
-                .iter()
-                .position(|&byte| byte == b':')
-                .and_then(|colon| pair.get(colon.saturating_add(1)..));
-            for part in [Some(pair.as_slice()), password].into_iter().flatten() {
-                if part.len() >= SECRET_MIN {
-                    inside.push(Locked::copy_of(part).map_err(failed)?);
-                }
+            // Without a password the user is the secret: so some services take a key.
+            let mut parts = pair.splitn(2, |&byte| byte == b':');
+            let user = parts.next().unwrap_or_default();
+            let alone = parts.next().filter(|it| !it.is_empty()).unwrap_or(user);
+            // What is not scrubbed is not used either.
+            if is_guessable(alone) {
+                return Err(CredentialError::Password { label });
+            }
+            for part in [pair.as_slice(), alone] {
+                inside.push(Locked::copy_of(part).map_err(failed)?);
             }
         }
         Ok(Self {
@@ -209,6 +212,11 @@ impl Credential {
         let label = CredentialLabel::parse("test").unwrap();
         Self::new(secret, label, &placement)
     }
+}
+
+fn is_guessable(secret: &[u8]) -> bool {
+    let different = (0..=u8::MAX).filter(|byte| secret.contains(byte)).count();
+    secret.len() < SECRET_MIN || different < DIFFERENT_MIN
 }
 
 /// What base64 (RFC 4648 section 4) holds; what does not decode ends it.
@@ -327,5 +335,24 @@ mod tests {
             let (out, count) = crate::scrub::whole(&credential, echo);
             assert_eq!((out.as_slice(), count), (crate::scrub::MARK, 1));
         }
+    }
+
+    #[test]
+    fn a_basic_credential_whose_password_could_be_guessed_is_refused() {
+        // user-of-some-length:short, user-of-some-length:aaaaaaaaaaaa, and a short key alone.
+        for bad in [
+            &b"dXNlci1vZi1zb21lLWxlbmd0aDpzaG9ydA=="[..],
+            b"dXNlci1vZi1zb21lLWxlbmd0aDphYWFhYWFhYWFhYWE=",
+            b"c2hvcnQ6",
+        ] {
+            let error = Credential::from_bytes(bad, "Basic ").unwrap_err();
+            assert!(matches!(error, CredentialError::Password { .. }), "{error}");
+            assert!(Credential::from_bytes(bad, "Bearer ").is_ok());
+        }
+        // fake-key-alone: - a key as the user of no password.
+        let credential = Credential::from_bytes(b"ZmFrZS1rZXktYWxvbmU6", "Basic ").unwrap();
+        let credential = std::sync::Arc::new(credential);
+        let (out, _count) = crate::scrub::whole(&credential, b"fake-key-alone");
+        assert_eq!(out.as_slice(), crate::scrub::MARK);
     }
 }

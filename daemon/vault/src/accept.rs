@@ -133,9 +133,12 @@ fn judge(vault: &Vault, permit: &Verified, call: &[u8], now: u64) -> Result<Acce
         most: crate::SESSION_CALLS_MAX,
     })?;
     let (request, idempotent) = prepare(&open.loaded.policy, permit, call)?;
+    // `prepare` saw that the policy has it.
+    let rules = open.loaded.policy.credential(permit.credential());
+    let prefix = rules.map_or("", |rules| &rules.placement.prefix);
     let credentials = vault.credentials.borrow();
     let _usable = credentials
-        .find(permit.credential())
+        .find_for(permit.credential(), prefix)
         .map_err(Refusal::Credential)?;
     Ok(Accepted {
         bound: Bound::of(permit),

@@ -42,6 +42,11 @@ pub enum CredentialError {
         "it holds a byte that is not printable ASCII, such as a line break inside; keep one line"
     )]
     Byte,
+    /// The password inside a `Basic` one.
+    #[error(
+        "its password (it is to be base64 of `user:password`, RFC 7617) has fewer than {SECRET_MIN} bytes or {DIFFERENT_MIN} different ones, so that its echo could be guessed"
+    )]
+    Password,
     /// It cannot be read, or there is no locked memory for it.
     #[error("it cannot be read into locked memory")]
     Read(#[source] io::Error),
@@ -103,6 +108,19 @@ impl Credential {
         use_it(&self.secret)
     }
 
+    /// Whether a worker can scrub it when `prefix` stands before it: a server that echoes a `Basic`
+    /// credential may do so decoded.
+    ///
+    /// # Errors
+    /// When what is inside could be guessed by its echo.
+    pub fn stands_behind(&self, prefix: &str) -> Result<(), CredentialError> {
+        let basic = prefix.trim().eq_ignore_ascii_case("basic");
+        if basic && self.lend(password_is_guessable) {
+            return Err(CredentialError::Password);
+        }
+        Ok(())
+    }
+
     /// A sealed memory file of it, for one worker. The caller sends it and drops it.
     ///
     /// # Errors
@@ -110,6 +128,44 @@ impl Credential {
     pub fn hand_over(&self) -> io::Result<OwnedFd> {
         self.lend(|secret| memfd::sealed(c"credential", secret))
     }
+}
+
+/// Looks at the password, or at the user where there is none, without a copy of either.
+fn password_is_guessable(base64: &[u8]) -> bool {
+    let user_ends = decoded(base64).position(|byte| byte == b':');
+    let password = |skip| decoded(base64).skip(skip);
+    let (skip, len) = match user_ends.map(|end| (end, end.saturating_add(1))) {
+        Some((_end, after)) if password(after).next().is_some() => (after, usize::MAX),
+        Some((end, _after)) => (0, end),
+        None => (0, usize::MAX),
+    };
+    let alone = || password(skip).take(len);
+    let different = (0..=u8::MAX)
+        .filter(|wanted| alone().any(|byte| byte == *wanted))
+        .count();
+    alone().count() < SECRET_MIN || different < DIFFERENT_MIN
+}
+
+/// What base64 (RFC 4648 section 4) holds, byte by byte; what does not decode ends it.
+fn decoded(base64: &[u8]) -> impl Iterator<Item = u8> {
+    let digits = base64.iter().map_while(|digit| {
+        Some(u32::from(match digit {
+            b'A'..=b'Z' => digit.wrapping_sub(b'A'),
+            b'a'..=b'z' => digit.wrapping_sub(b'a').wrapping_add(26),
+            b'0'..=b'9' => digit.wrapping_sub(b'0').wrapping_add(52),
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return None,
+        }))
+    });
+    let (mut word, mut bits) = (0_u32, 0_u32);
+    digits.filter_map(move |value| {
+        word = word << 6 | value;
+        bits = bits.saturating_add(6);
+        let full = bits.checked_sub(8)?;
+        bits = full;
+        Some(word.wrapping_shr(full).to_le_bytes()[0])
+    })
 }
 
 /// Every credential of the configuration, or why one of them is not here.
@@ -146,6 +202,22 @@ impl Credentials {
             Err(why) => tracing::error!(credential = %label, why, "credential refused"),
         }
         drop(self.by_label.insert(label, credential));
+    }
+
+    /// The credential with this label, which is to be put behind `prefix`.
+    pub(crate) fn find_for(
+        &self,
+        label: &CredentialLabel,
+        prefix: &str,
+    ) -> Result<&Credential, NoCredential> {
+        let credential = self.find(label)?;
+        match credential.stands_behind(prefix) {
+            Ok(()) => Ok(credential),
+            Err(why) => Err(NoCredential::Unusable {
+                label: label.clone(),
+                why: why.to_string(),
+            }),
+        }
     }
 
     /// The credential with this label.
@@ -229,5 +301,30 @@ mod tests {
         let other = CredentialLabel::parse("other").unwrap();
         let why = all.find(&other).unwrap_err().to_string();
         assert!(why.contains("not in the configuration"), "{why}");
+    }
+
+    #[test]
+    fn a_basic_credential_whose_password_could_be_guessed_says_why() {
+        let mut all = Credentials::default();
+        let label = CredentialLabel::parse("token").unwrap();
+        // user-of-some-length:short, user-of-some-length:aaaaaaaaaaaa, short:
+        for bad in [
+            &b"dXNlci1vZi1zb21lLWxlbmd0aDpzaG9ydA=="[..],
+            b"dXNlci1vZi1zb21lLWxlbmd0aDphYWFhYWFhYWFhYWE=",
+            b"c2hvcnQ6",
+        ] {
+            all.take(label.clone(), file(bad));
+            let why = all.find_for(&label, "Basic ").unwrap_err().to_string();
+            assert!(why.contains("password") && !why.contains("short"), "{why}");
+            assert!(all.find_for(&label, "Bearer ").is_ok());
+        }
+        // user:fake-password-1, fake-key-alone:
+        for good in [
+            &b"dXNlcjpmYWtlLXBhc3N3b3JkLTE="[..],
+            b"ZmFrZS1rZXktYWxvbmU6",
+        ] {
+            all.take(label.clone(), file(good));
+            assert!(all.find_for(&label, "basic ").is_ok());
+        }
     }
 }
