@@ -1,6 +1,8 @@
 //! Who the session is: limits, ids, no capability, no new privilege. In the order in which the
 //! kernel still allows the next step.
 
+use std::fs;
+
 use caps::CapSet;
 use custody_sys::process;
 use custody_wire::{
@@ -37,6 +39,13 @@ pub(crate) fn limit(limits: Limits) -> Result<(), Failure> {
             .of(Layer::ResourceLimits, || format!("setrlimit(2) of {name}"))?;
     }
     Ok(())
+}
+
+/// Where memory runs out, an agent ends before any service (proc_pid_oom_score_adj(5)). While /proc
+/// is still the host's: the session's own is read-only.
+pub(crate) fn expendable() -> Result<(), Failure> {
+    fs::write("/proc/self/oom_score_adj", "1000")
+        .of(Layer::ResourceLimits, || "write(2) of oom_score_adj".into())
 }
 
 /// No core file, of a service neither.

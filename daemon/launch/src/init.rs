@@ -7,7 +7,10 @@
 use std::{
     ffi::{CStr, OsString},
     io,
-    os::{fd::OwnedFd, unix::process::CommandExt as _},
+    os::{
+        fd::OwnedFd,
+        unix::process::{CommandExt as _, ExitStatusExt as _},
+    },
     process::{Child, Command, ExitCode},
 };
 
@@ -18,10 +21,7 @@ use custody_wire::{
 };
 use nix::{
     errno::Errno,
-    sys::{
-        signal::{SigSet, Signal, killpg},
-        wait::{WaitPidFlag, WaitStatus, waitpid},
-    },
+    sys::signal::{SigSet, Signal, killpg},
     unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout},
 };
 
@@ -143,20 +143,17 @@ fn wait(child: &Child, signals: &SigSet) -> io::Result<Outcome> {
 /// Reaps all that ended; the command's end is the answer.
 fn reap(command: Pid) -> io::Result<Option<Outcome>> {
     loop {
-        match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
-            Ok(WaitStatus::Exited(pid, code)) if pid == command => {
-                return Ok(Some(Outcome::Exited { code }));
-            }
-            Ok(WaitStatus::Signaled(pid, signal, _core)) if pid == command => {
-                return Ok(Some(Outcome::Killed {
-                    signal: signal as i32,
-                }));
-            }
-            Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return Ok(None),
-            Ok(_orphan) => {}
-            // A real-time signal has no name in nix; the process is reaped all the same.
-            Err(Errno::EINVAL) => {}
-            Err(errno) => return Err(errno.into()),
+        let Some((pid, status)) = process::wait_any()? else {
+            return Ok(None);
+        };
+        if pid != command.as_raw() {
+            continue; // an orphan
+        }
+        match (status.code(), status.signal()) {
+            (Some(code), _) => return Ok(Some(Outcome::Exited { code })),
+            (None, Some(signal)) => return Ok(Some(Outcome::Killed { signal })),
+            // Stopped or continued: not asked for.
+            (None, None) => {}
         }
     }
 }

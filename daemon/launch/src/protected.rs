@@ -11,10 +11,7 @@
 use std::{
     fs::File,
     io::{self, Write as _},
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::fs::MetadataExt as _,
-    },
+    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
 };
 
@@ -22,11 +19,7 @@ use custody_sys::{
     mount::{Depth, Tree},
     path,
 };
-use nix::{
-    fcntl::{AtFlags, OFlag},
-    sys::stat::Mode,
-    unistd::{Gid, Uid, fchownat},
-};
+use nix::{fcntl::OFlag, sys::stat::Mode};
 
 use crate::{
     failure::Failure,
@@ -113,7 +106,9 @@ pub(crate) fn protect(host: &OwnedFd, inside: &OwnedFd) -> Result<Vec<PathBuf>, 
     }
     pin(git)?;
     let git = find(inside, GIT)?.ok_or_else(|| vanished(GIT))?;
-    let outside = find(host, GIT)?.ok_or_else(|| vanished(GIT))?;
+    let place = OFlag::O_PATH | OFlag::O_DIRECTORY;
+    let outside = path::open_within(host, Path::new(GIT), place, Mode::empty())
+        .mount(|| "openat2(2) of `.git`".into())?;
     let mut placeholders = Vec::new();
     if make_folder(&outside, HOOKS)? {
         placeholders.push(Path::new(GIT).join(HOOKS));
@@ -143,7 +138,7 @@ pub fn tidy(folder: impl AsFd, placeholders: &[PathBuf]) -> io::Result<()> {
             .map(Path::new)
             .unwrap_or(Path::new(""));
         let flags = OFlag::O_PATH | OFlag::O_DIRECTORY;
-        let parent = match path::open_beneath(&folder, parent, flags, Mode::empty()) {
+        let parent = match path::open_within(&folder, parent, flags, Mode::empty()) {
             Ok(parent) => parent,
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
@@ -211,10 +206,11 @@ fn hold(at: &OwnedFd, name: &str) -> Result<(), Failure> {
         .mount(|| format!("move_mount(2) over `{name}` in the workspace"))
 }
 
-/// Makes an empty folder that belongs to the owner of `at`, where there is none.
+/// Makes an empty folder where there is none. It stays root's: who owns `at` can put something else
+/// under the name at any moment, and a change of owner would be of that. He can remove it, too.
 fn make_folder(at: &OwnedFd, name: &str) -> Result<bool, Failure> {
     match nix::sys::stat::mkdirat(at, name, Mode::from_bits_truncate(0o755)) {
-        Ok(()) => give(at, name).map(|()| true),
+        Ok(()) => Ok(true),
         Err(nix::errno::Errno::EEXIST) => Ok(false),
         Err(errno) => Err(errno).mount(|| format!("mkdir(2) of `.git/{name}`")),
     }
@@ -224,12 +220,12 @@ fn make_folder(at: &OwnedFd, name: &str) -> Result<bool, Failure> {
 fn make_commondir(at: &OwnedFd) -> Result<bool, Failure> {
     let flags = OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_WRONLY;
     let mode = Mode::from_bits_truncate(0o644);
-    match path::open_beneath(at, Path::new(COMMONDIR), flags, mode) {
+    match path::open_within(at, Path::new(COMMONDIR), flags, mode) {
         Ok(file) => {
             File::from(file)
                 .write_all(SAME_FOLDER)
                 .mount(|| "write(2) of `.git/commondir`".into())?;
-            give(at, COMMONDIR).map(|()| true)
+            Ok(true)
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             is_ours(at).mount(|| "read(2) of `.git/commondir`".into())
@@ -244,7 +240,7 @@ fn is_ours(at: &OwnedFd) -> io::Result<bool> {
 
     // O_NONBLOCK: the agent may have put a FIFO there.
     let flags = OFlag::O_RDONLY | OFlag::O_NONBLOCK;
-    let file = match path::open_beneath(at, Path::new(COMMONDIR), flags, Mode::empty()) {
+    let file = match path::open_within(at, Path::new(COMMONDIR), flags, Mode::empty()) {
         Ok(file) => File::from(file),
         Err(_gone_or_other) => return Ok(false),
     };
@@ -254,16 +250,6 @@ fn is_ours(at: &OwnedFd) -> io::Result<bool> {
     let mut text = Vec::new();
     file.take(8).read_to_end(&mut text)?;
     Ok(text == SAME_FOLDER)
-}
-
-/// What was made in a folder belongs to the folder's owner, not to root.
-fn give(at: &OwnedFd, name: &str) -> Result<(), Failure> {
-    let owner = File::from(at.try_clone().mount(|| "fcntl(2)".into())?)
-        .metadata()
-        .mount(|| "stat(2) of `.git`".into())?;
-    let (uid, gid) = (Uid::from_raw(owner.uid()), Gid::from_raw(owner.gid()));
-    fchownat(at, name, Some(uid), Some(gid), AtFlags::AT_SYMLINK_NOFOLLOW)
-        .mount(|| format!("chown(2) of `.git/{name}`"))
 }
 
 fn vanished(name: &str) -> Failure {

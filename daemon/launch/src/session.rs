@@ -100,6 +100,9 @@ fn build(
             )
         })
         .and_then(Command::read)?;
+    if without.keeps(Layer::ResourceLimits) {
+        identity::expendable()?;
+    }
     if without.keeps(Layer::UtsNamespace) {
         nix::unistd::sethostname(HOSTNAME).of(Layer::UtsNamespace, || "sethostname(2)".into())?;
     }
@@ -120,6 +123,19 @@ fn own_root(plan: &Plan, session: &Session, given: Option<OwnedFd>) -> Result<Bu
     root.home(plan.uid, plan.gid)?;
     dev::proc(&root)?;
     for shown in &session.read_only {
+        // The workspace is mounted later, and would bury it.
+        if let Some(workspace) = &session.workspace
+            && shown.starts_with(&workspace.path)
+        {
+            return Err(Failure::refused(
+                Some(Layer::MountNamespace),
+                format!(
+                    "`{}` is to be read-only and lies in the workspace `{}`, which is writable",
+                    shown.display(),
+                    workspace.path.display()
+                ),
+            ));
+        }
         root.show(shown)?;
     }
     let maps = Without(&plan.without).keeps(Layer::IdMap);

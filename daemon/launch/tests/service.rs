@@ -185,6 +185,40 @@ fn a_service_without_a_network_has_none_and_with_one_it_has_sockets_only() {
 }
 
 #[test]
+fn a_service_with_a_network_neither_listens_nor_routes_by_the_source() {
+    if !can_run() {
+        return;
+    }
+    let script = "import socket, sys\n\
+        def say(what, f, *a):\n \
+            try: f(*a); print(what, 'ok', file=sys.stderr)\n \
+            except OSError as e: print(what, e.errno, file=sys.stderr)\n\
+        v4 = socket.socket(2, 1); v6 = socket.socket(10, 1)\n\
+        say('listen', v4.listen)\n\
+        say('accept', v4.accept)\n\
+        say('IP_OPTIONS', v4.setsockopt, 0, 4, b'\\x01')\n\
+        say('IPV6_RTHDR', v6.setsockopt, 41, 57, b'')\n\
+        say('IP_RECVERR', v4.setsockopt, 0, 11, 1)\n\
+        say('IPV6_RECVERR', v6.setsockopt, 41, 25, 1)\n\
+        say('TCP_NODELAY', v4.setsockopt, 6, 1, 1)\n";
+    let (text, code) = run(
+        Service {
+            program: PathBuf::from("/usr/bin").join(fs::read_link("/usr/bin/python3").unwrap()),
+            arguments: vec!["-I".into(), "-S".into(), "-c".into(), script.into()],
+            read: vec!["/usr/bin".into()],
+            write: Vec::new(),
+            network: Network::Host,
+        },
+        Vec::new(),
+    );
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(
+        text,
+        "listen 1\naccept 1\nIP_OPTIONS 1\nIPV6_RTHDR 1\nIP_RECVERR ok\nIPV6_RECVERR ok\nTCP_NODELAY ok\n"
+    );
+}
+
+#[test]
 fn a_service_ends_with_the_thread_that_started_it() {
     if !can_run() {
         return;

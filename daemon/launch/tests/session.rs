@@ -86,6 +86,10 @@ fn the_command_ends_and_its_status_comes_back() {
         "{ended:?}"
     );
 
+    // A real-time signal has no name, and ends a command all the same.
+    let ended = Start::sh("kill -40 $$").run();
+    assert_eq!(ended.outcome, Some(Outcome::Killed { signal: 40 }));
+
     let ended = Start::sh("kill -9 $$").run();
     assert_eq!(ended.outcome, Some(Outcome::Killed { signal: 9 }));
     assert!(

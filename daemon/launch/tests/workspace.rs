@@ -225,7 +225,8 @@ fn placeholders_are_named_belong_to_the_owner_and_are_tidied() {
     let wanted = [PathBuf::from(".git/hooks"), PathBuf::from(".git/commondir")];
     assert_eq!(session.placeholders, wanted);
     for made in ["hooks", "commondir"] {
-        assert_eq!(fs::metadata(git.join(made)).unwrap().uid(), OWNER);
+        // Never given away: the owner may put another file under the name meanwhile.
+        assert_eq!(fs::metadata(git.join(made)).unwrap().uid(), 0);
     }
     let placeholders = session.placeholders.clone();
     assert_eq!(session.run(b"").outcome, Some(Outcome::Exited { code: 0 }));
@@ -242,6 +243,22 @@ fn placeholders_are_named_belong_to_the_owner_and_are_tidied() {
     custody_launch::tidy(&at, &placeholders).unwrap();
     assert!(!git.join("hooks").exists() && !git.join("commondir").exists());
     custody_launch::tidy(&at, &placeholders).unwrap();
+}
+
+#[test]
+fn a_read_only_mount_in_the_workspace_is_refused_by_both_names() {
+    if !can_run() {
+        return;
+    }
+    let folder = repository();
+    let vendor = folder.path().join("vendor");
+    fs::create_dir(&vendor).unwrap();
+    let mut start = Start::sh("true").workspace(folder.path());
+    start.read_only = vec![vendor.clone()];
+    let refused = start.refused();
+    for path in [vendor.as_path(), folder.path()] {
+        assert!(refused.contains(path.to_str().unwrap()), "{refused}");
+    }
 }
 
 #[test]

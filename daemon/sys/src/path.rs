@@ -53,6 +53,29 @@ pub fn open_beneath(
     Ok(openat2(folder, path, how)?)
 }
 
+/// As [`open_beneath`], and into no mount below `folder` (RESOLVE_NO_XDEV): a file system that a
+/// user mounted there is not asked anything.
+///
+/// # Errors
+/// As openat2(2); EXDEV for a way out or a mount.
+pub fn open_within(
+    folder: impl AsFd,
+    path: &Path,
+    flags: OFlag,
+    mode: Mode,
+) -> io::Result<OwnedFd> {
+    let how = OpenHow::new()
+        .flags(flags | OFlag::O_CLOEXEC)
+        .mode(mode)
+        .resolve(
+            ResolveFlag::RESOLVE_BENEATH
+                | ResolveFlag::RESOLVE_NO_SYMLINKS
+                | ResolveFlag::RESOLVE_NO_MAGICLINKS
+                | ResolveFlag::RESOLVE_NO_XDEV,
+        );
+    Ok(openat2(folder, path, how)?)
+}
+
 /// Whether `path` is absolute and has no `..`, no `.`, no empty component and no NUL: the only
 /// form in which a path crosses a border of ours.
 pub fn is_plain_absolute(path: &Path) -> bool {

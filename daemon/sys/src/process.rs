@@ -1,9 +1,16 @@
 //! What a process says of itself to the kernel (prctl(2)).
 
 // UNSAFETY: CommandExt::pre_exec is the only place between fork and exec.
-#![expect(unsafe_code, reason = "CommandExt::pre_exec, rt_sigaction(2)")]
+#![expect(
+    unsafe_code,
+    reason = "CommandExt::pre_exec, rt_sigaction(2), waitpid(2)"
+)]
 
-use std::{io, os::unix::process::CommandExt as _, process::Command};
+use std::{
+    io,
+    os::unix::process::{CommandExt as _, ExitStatusExt as _},
+    process::{Command, ExitStatus},
+};
 
 use nix::sys::{
     prctl,
@@ -48,6 +55,25 @@ pub fn parent_death_signal(signal: Signal, expected_parent: Option<i32>) -> io::
             io::Error::from_raw_os_error(nix::errno::Errno::ESRCH as i32),
         ),
         Some(_) | None => Ok(()),
+    }
+}
+
+/// Reaps one child that ended, whichever; none if none has ended or there is none (wait(2)). nix
+/// has no word for an end by a real-time signal, and this one is asked by pid 1.
+///
+/// # Errors
+/// When waitpid(2) fails.
+pub fn wait_any() -> io::Result<Option<(i32, ExitStatus)>> {
+    let mut status = 0;
+    // SAFETY: `status` is a live int that the kernel writes (wait(2)).
+    let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+    match pid {
+        0 => Ok(None),
+        -1 => match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
+            error => Err(error),
+        },
+        pid => Ok(Some((pid, ExitStatus::from_raw(status)))),
     }
 }
 

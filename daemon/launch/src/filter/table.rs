@@ -195,23 +195,47 @@ pub(crate) const UNIX_SOCKETS: &[Check] = &[Check {
 }];
 
 /// Of a service with the host's network: SOCK_DGRAM (2) too, for names.
-pub(crate) const IP_SOCKETS: &[Check] = &[Check {
-    // JUSTIFICATION: unix, IPv4 and IPv6; stream, datagram and seqpacket. To where is the
-    // cgroup hooks' to say
-    calls: &[libc::SYS_socket, libc::SYS_socketpair],
-    rules: &[
-        &[
-            (0, Test::IsNot(AF_UNIX)),
-            (0, Test::IsNot(AF_INET)),
-            (0, Test::IsNot(AF_INET6)),
+pub(crate) const IP_SOCKETS: &[Check] = &[
+    Check {
+        // JUSTIFICATION: unix, IPv4 and IPv6; stream, datagram and seqpacket. To where is the
+        // cgroup hooks' to say
+        calls: &[libc::SYS_socket, libc::SYS_socketpair],
+        rules: &[
+            &[
+                (0, Test::IsNot(AF_UNIX)),
+                (0, Test::IsNot(AF_INET)),
+                (0, Test::IsNot(AF_INET6)),
+            ],
+            &[(1, Test::Has(8))],
+            &[(1, Test::Masked(7, 0))],
+            &[(1, Test::Masked(7, 3))],
+            &[(1, Test::Masked(7, 4))],
+            &[(1, Test::Has(6))],
         ],
-        &[(1, Test::Has(8))],
-        &[(1, Test::Masked(7, 0))],
-        &[(1, Test::Masked(7, 3))],
-        &[(1, Test::Masked(7, 4))],
-        &[(1, Test::Has(6))],
-    ],
-}];
+    },
+    Check {
+        // JUSTIFICATION: a socket that listens without bind gets a port by itself, past the bind
+        // hooks (inet_autobind(), net/ipv4/af_inet.c); no service of ours listens on a network
+        calls: &[libc::SYS_listen, libc::SYS_accept, libc::SYS_accept4],
+        rules: &[&[]],
+    },
+    Check {
+        // JUSTIFICATION: source routing (IP_OPTIONS, IPV6_RTHDR) sends to another host than the
+        // one that the connect hooks are shown. The C library's resolver sets IP_RECVERR and
+        // IPV6_RECVERR alone (resolv/res_enable_icmp.c)
+        calls: &[libc::SYS_setsockopt],
+        rules: &[
+            &[(1, Test::Is(SOL_IP)), (2, Test::IsNot(IP_RECVERR))],
+            &[(1, Test::Is(SOL_IPV6)), (2, Test::IsNot(IPV6_RECVERR))],
+        ],
+    },
+];
+
+// Levels and options of setsockopt(2) (ip(7), ipv6(7)).
+const SOL_IP: u32 = 0;
+const SOL_IPV6: u32 = 41;
+const IP_RECVERR: u32 = 11;
+const IPV6_RECVERR: u32 = 25;
 
 const S_ISUID: u32 = 0o4000;
 const S_ISGID: u32 = 0o2000;
