@@ -40,7 +40,10 @@ pub(crate) async fn serve(keeper: &Rc<Keeper>, mut stream: UnixStream) -> FrameE
             Err(error) => return error,
         };
         let answer = match request {
-            Request::Open(open) => answer_open(keeper, open),
+            Request::Open(open) => {
+                keeper.vault.arrival().await;
+                answer_open(keeper, open)
+            }
             Request::Close { session } => {
                 keeper.close(session, Closer::Control);
                 Answer::Done

@@ -17,7 +17,7 @@ use tokio::{
         UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::{mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
     time::timeout,
 };
 
@@ -28,9 +28,14 @@ const QUEUE: usize = 64;
 /// How long a vault may take for its first message.
 const HELLO: Duration = Duration::from_secs(10);
 
+/// How long the opening of a session waits for a vault that is on its way: a service that has
+/// just started answers its first call. Longer than a vault's start takes on a busy host.
+const ARRIVAL: Duration = Duration::from_secs(2);
+
 /// Where permits go.
 #[derive(Debug, Default)]
 pub(crate) struct Vault {
+    arrived: Notify,
     link: RefCell<Option<Rc<Link>>>,
 }
 
@@ -66,6 +71,15 @@ impl Vault {
         self.link.borrow().clone()
     }
 
+    /// Waits for a vault that is on its way, but not for long: without one a session opens all
+    /// the same, and its calls are refused with the reason.
+    pub(crate) async fn arrival(&self) {
+        let arrived = self.arrived.notified();
+        if self.link().is_none() && timeout(ARRIVAL, arrived).await.is_err() {
+            tracing::warn!("a session opens without a vault");
+        }
+    }
+
     /// Lets the earlier channel go and everything that is on its way over it.
     pub(crate) fn forget(&self) {
         if let Some(link) = self.link.take() {
@@ -96,6 +110,7 @@ impl Vault {
         });
         self.forget();
         *self.link.borrow_mut() = Some(Rc::clone(&link));
+        self.arrived.notify_waiters();
         tracing::info!(vault = %audience, "the vault is there");
 
         let why = tokio::select! {

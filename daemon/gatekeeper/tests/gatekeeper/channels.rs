@@ -121,6 +121,20 @@ fn an_answer_that_nobody_waits_for_changes_nothing() {
 }
 
 #[test]
+fn a_session_that_opens_while_the_vault_is_on_its_way_waits_for_it() {
+    let mut bench = Bench::start();
+    let request = Request::Open(Bench::opening(SESSION));
+    frame::write(&mut bench.control, &request).unwrap();
+    assert!(is_quiet::<session::Answer>(&bench.control));
+    let mut vault = bench.vault();
+    let answer: session::Answer = frame::read(&mut bench.control).unwrap();
+    assert!(matches!(answer, session::Answer::Done), "{answer:?}");
+    let mut front = bench.front(SESSION);
+    front.send("whoami", "{}");
+    assert_eq!(vault.asked().permit.session(), SESSION);
+}
+
+#[test]
 fn without_a_vault_a_call_fails_at_once_and_is_not_kept_for_later() {
     let mut bench = Bench::start();
     let mut front = bench.open(SESSION);
