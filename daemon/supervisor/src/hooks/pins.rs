@@ -2,7 +2,10 @@
 
 use std::{
     fs, io,
-    os::{fd::BorrowedFd, unix::fs::DirBuilderExt as _},
+    os::{
+        fd::BorrowedFd,
+        unix::fs::{DirBuilderExt as _, MetadataExt as _},
+    },
     path::{Path, PathBuf},
 };
 
@@ -59,6 +62,10 @@ impl Pins {
                 }
                 Ok(()) | Err(_) => {}
             }
+            owned(path).map_err(|source| PinError::Pin {
+                path: path.clone(),
+                source,
+            })?;
         }
         Ok(Self(folder))
     }
@@ -103,6 +110,21 @@ impl Pins {
 
 fn name(group: Group, hook: Hook) -> String {
     format!("{}_{}", group.name(), hook.name())
+}
+
+/// Where a bpf file system is open to all (mode 1777 is its default), somebody else may have made
+/// the folder, and could take the pins away.
+fn owned(folder: &Path) -> io::Result<()> {
+    let meta = folder.symlink_metadata()?;
+    if meta.is_dir() && meta.uid() == 0 && meta.mode() & 0o077 == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!(
+            "it is not root's alone (uid {}, mode {:o}); remove it",
+            meta.uid(),
+            meta.mode() & 0o7777
+        )))
+    }
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {

@@ -224,6 +224,9 @@ pub fn serve(checked: Checked, config_path: Option<PathBuf>) -> Result<(), Serve
     result
 }
 
+/// Denials that are read before the other channels are looked at again.
+const DENIALS_A_TURN: usize = 1_024;
+
 impl Custodyd {
     fn run(&mut self, signals: &SignalFd) -> Result<(), ServeError> {
         loop {
@@ -268,7 +271,9 @@ impl Custodyd {
 
     fn read_denials(&mut self) {
         let now = Instant::now();
-        while let Some(event) = self.hooks.next_event() {
+        // An agent that is denied faster than this thread reads must not keep it: the ring stays
+        // readable, and everyone else has his turn first.
+        for event in std::iter::from_fn(|| self.hooks.next_event()).take(DENIALS_A_TURN) {
             self.denials.note(&event, now);
         }
     }

@@ -39,7 +39,7 @@ impl Custodyd {
         self.tell(Service::Vault, &VaultNotice::Ended { session: id }, &[]);
         let notice = match session.phase {
             Phase::Ending(Last::Refused(refusal)) => {
-                tracing::warn!(session = %id, why = %refusal, "session refused");
+                tracing::warn!(session = %id, why = ?refusal.to_string(), "session refused");
                 ControlNotice::Refused {
                     session: id,
                     refusal,

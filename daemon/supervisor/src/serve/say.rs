@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, io};
 
-/// An error with everything that it rests on, in one line.
+/// An error with everything that it rests on, in one line: a path in it may hold a newline.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -11,7 +11,13 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
         text.push_str(&source.to_string());
         next = source.source();
     }
-    text
+    text.chars()
+        .flat_map(|c| {
+            let escaped = c.is_control().then(|| c.escape_default());
+            let plain = escaped.is_none().then_some(c);
+            escaped.into_iter().flatten().chain(plain)
+        })
+        .collect()
 }
 
 /// The errno in an error's chain, 0 where there is none.

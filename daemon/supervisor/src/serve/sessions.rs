@@ -95,7 +95,7 @@ impl Custodyd {
     pub(super) fn start_session(&mut self, start: Start, fds: Vec<OwnedFd>) {
         let session = start.session;
         if let Err(refusal) = self.try_start_session(start, fds) {
-            tracing::warn!(%session, why = %refusal, "session refused");
+            tracing::warn!(%session, why = ?refusal.to_string(), "session refused");
             self.tell(
                 Service::Control,
                 &ControlNotice::Refused { session, refusal },
