@@ -66,7 +66,7 @@ pub enum Answer {
         number: u64,
         /// Why, and what the agent may do.
         why: String,
-        /// The effect may have happened: do not repeat it blindly.
+        /// The effect may have happened: unless the tool is idempotent, find out before repeating it.
         in_doubt: bool,
     },
     /// The call was refused; nothing was performed.
