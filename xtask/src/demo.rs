@@ -161,20 +161,27 @@ fn e_row(places: &Places, room: &Room) -> Result<()> {
     let Some(runner) = bypass::runner(places) else {
         bail!("custody-bypass was not built");
     };
-    let mut show = false;
+    let mut summary = false;
+    let mut more = 0;
     let status = stage::run(
         Command::new(runner).current_dir(&places.root),
         PATIENCE,
         &room.log("bypass"),
         |line| {
-            show |= line.starts_with("E: ");
-            if show {
+            summary |= line.starts_with("E: ");
+            let detail = ["  scope: ", "  limit: ", "  caveat: "];
+            if detail.iter().any(|word| line.starts_with(word)) {
+                more += 1;
+            } else if summary {
                 say::line(format_args!("    {line}"));
             }
         },
     );
     room::sweep()?;
     let status = status?;
+    say::line(format_args!(
+        "    and {more} lines of scope, limits and caveats, which belong to it: `cargo xtask bypass`"
+    ));
     ensure!(
         status.success(),
         "the bypass suite did not come out as expected ({status})"
