@@ -314,18 +314,22 @@ fn open_to_all(folder: &Path) -> Result<()> {
         .with_context(|| format!("chmod of `{}`", folder.display()))
 }
 
-/// Root's own copy, whoever built it.
+/// A tree at another place: links where that is on the same file system, otherwise a copy. The
+/// programs are root's already; nobody writes into them, a new build makes new files.
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    stage::must(
-        Command::new("cp")
-            .args([
-                "-r",
-                "--no-dereference",
-                "--preserve=mode,links",
-                "--reflink=auto",
-            ])
-            .args([from, to]),
-    )
+    let cp = |how: &str| {
+        let mut cp = Command::new("cp");
+        cp.args(["-r", "--no-dereference", "--preserve=mode,links", how])
+            .args([from, to]);
+        cp
+    };
+    if stage::output(&mut cp("--link")).is_ok() {
+        return Ok(());
+    }
+    if to.is_dir() {
+        remove(to)?; // what was linked before it failed
+    }
+    stage::must(&mut cp("--reflink=auto"))
 }
 
 /// A token that nobody has seen before: what a canary has to be.
