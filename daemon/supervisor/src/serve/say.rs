@@ -44,3 +44,15 @@ pub(super) fn listed<T: ToString>(names: impl Iterator<Item = T>) -> String {
         names.into_iter().collect::<Vec<_>>().join(", ")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_line_whatever_a_path_in_it_holds() {
+        let forged = io::Error::other("`/mnt/a\n2026 INFO ledger head position=99` is not it");
+        let said = chain(&forged);
+        assert!(!said.contains('\n') && said.contains("\\n2026"), "{said}");
+    }
+}
