@@ -113,7 +113,7 @@ pub fn reach(
     };
     command.uid(uid).gid(uid).current_dir("/");
     carried.into_environment(&mut command);
-    run(scene, command, attack, nonce)
+    run(scene, command, attack, nonce, ON_ITS_WAY)
 }
 
 /// Gives `attack` to `command` and sees what comes of it.
@@ -125,6 +125,7 @@ pub fn run(
     mut command: Command,
     attack: &Attack,
     nonce: &str,
+    patience: Duration,
 ) -> anyhow::Result<Seen> {
     let mut child = command
         .stdin(Stdio::piped())
@@ -152,11 +153,11 @@ pub fn run(
         waiting.join()
     })
     .map_err(|_panic| anyhow::anyhow!("the arm's reader panicked"))??;
-    see(scene, &output.stdout, &output.stderr, nonce)
+    see(scene, &output.stdout, &output.stderr, nonce, patience)
 }
 
 /// How long an effect may be on its way to the witness when nothing refused it.
-const ON_ITS_WAY: Duration = Duration::from_secs(1);
+pub const ON_ITS_WAY: Duration = Duration::from_secs(1);
 
 /// What the witness has recorded under `nonce`, at once or within `patience`.
 ///
@@ -185,11 +186,17 @@ pub fn witnessed(scene: &Scene, nonce: &str, patience: Duration) -> anyhow::Resu
 ///
 /// # Errors
 /// When the witness's record cannot be read.
-pub fn see(scene: &Scene, stdout: &[u8], stderr: &[u8], nonce: &str) -> anyhow::Result<Seen> {
+pub fn see(
+    scene: &Scene,
+    stdout: &[u8],
+    stderr: &[u8],
+    nonce: &str,
+    patience: Duration,
+) -> anyhow::Result<Seen> {
     let report = serde_json::from_slice::<Report>(stdout).ok();
     // Where nothing refused, the effect may still be on its way: a datagram is not answered.
     let patience = match &report {
-        Some(report) if report.refusals().is_empty() => ON_ITS_WAY,
+        Some(report) if report.refusals().is_empty() => patience,
         Some(_) | None => Duration::ZERO,
     };
     let reached = match witnessed(scene, nonce, patience)? {

@@ -117,7 +117,7 @@ pub fn run(
         error.context(format!("custody-launch: {said}"))
     })?;
     let (stdout, stderr) = exchange(streams, attack)?;
-    arms::see(scene, &stdout, &stderr, nonce)
+    arms::see(scene, &stdout, &stderr, nonce, arms::ON_ITS_WAY)
 }
 
 /// Starts custody-isolate, which makes the namespaces and executes custody-launch.
