@@ -194,17 +194,18 @@ pub fn see(
     patience: Duration,
 ) -> anyhow::Result<Seen> {
     let report = serde_json::from_slice::<Report>(stdout).ok();
+    let canary = scene
+        .canary_in(stdout)
+        .or_else(|| scene.canary_in(stderr))
+        .map(|whose| format!("{whose} was read"));
     // Where nothing refused, the effect may still be on its way: a datagram is not answered.
     let patience = match &report {
-        Some(report) if report.refusals().is_empty() => patience,
+        Some(report) if report.refusals().is_empty() && canary.is_none() => patience,
         Some(_) | None => Duration::ZERO,
     };
     let reached = match witnessed(scene, nonce, patience)? {
         Some(proof) => Some(proof),
-        None => scene
-            .canary_in(stdout)
-            .or_else(|| scene.canary_in(stderr))
-            .map(|whose| format!("{whose} was read")),
+        None => canary,
     };
     let noise = String::from_utf8_lossy(if stderr.is_empty() { stdout } else { stderr });
     Ok(Seen {
