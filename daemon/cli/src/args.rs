@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand};
-use custody_wire::operator::SOCKET;
+use custody_wire::{operator::SOCKET, profile::Profile};
 use gate::{
     chain::{ChainName, Place},
     digest::DigestError,
@@ -114,6 +114,9 @@ pub struct Run {
     /// The policy; may be left out if you may use only one
     #[arg(long, value_name = "NAME", value_parser = PolicyName::parse)]
     pub policy: Option<PolicyName>,
+    /// A stricter profile than the policy's: hardened, standard or dev
+    #[arg(long, value_name = "NAME", value_parser = profile)]
+    pub profile: Option<Profile>,
     /// The folder that the command works in; it must be your own
     #[arg(long, value_name = "DIR")]
     pub workdir: Option<PathBuf>,
@@ -136,6 +139,12 @@ pub struct Run {
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+fn profile(text: &str) -> Result<Profile, String> {
+    Profile::parse(text).ok_or_else(|| {
+        format!("`{text}` is not a profile; there are `dev`, `standard`, `hardened`")
+    })
 }
 
 fn head(text: &str) -> Result<(ChainName, Place), String> {

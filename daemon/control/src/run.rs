@@ -123,6 +123,7 @@ async fn start(
 ) -> Result<(Listed, mpsc::UnboundedReceiver<Notice>), Refusal> {
     let operator::Run {
         policy,
+        profile,
         workspace,
         values,
         owned,
@@ -173,6 +174,7 @@ async fn start(
         policy: policy.clone(),
         caller_uid: caller.uid,
         workspace: path,
+        profile,
         tty,
     });
     let beside: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();

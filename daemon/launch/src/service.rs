@@ -215,7 +215,13 @@ fn read_back(
     let status = |layer| match layer {
         Layer::Capabilities => Some(own.capabilities()),
         Layer::Cgroup => Some(apart.status(layer)),
-        Layer::CgroupInet | Layer::CgroupUnix => None,
+        Layer::BpfLsm
+        | Layer::CgroupDevice
+        | Layer::CgroupInet
+        | Layer::CgroupLimits
+        | Layer::CgroupSockopt
+        | Layer::CgroupSysctl
+        | Layer::CgroupUnix => None,
         Layer::Environment => Some(Status::Full),
         Layer::Fds => Some(fds.clone()),
         Layer::CgroupNamespace

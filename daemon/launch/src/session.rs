@@ -334,7 +334,13 @@ fn read_back(
             | Layer::NetworkNamespace
             | Layer::PidNamespace => Some(apart.status(layer)),
             // custodyd attaches and reports these.
-            Layer::CgroupInet | Layer::CgroupUnix => None,
+            Layer::BpfLsm
+            | Layer::CgroupDevice
+            | Layer::CgroupInet
+            | Layer::CgroupLimits
+            | Layer::CgroupSockopt
+            | Layer::CgroupSysctl
+            | Layer::CgroupUnix => None,
             Layer::Environment => Some(Status::Full),
             Layer::Fds => Some(fds.clone()),
             Layer::IdMap => Some(mapped.clone()),

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use gate::id::SessionId;
 use serde::{Deserialize, Serialize};
 
-use crate::{Message, layer, layer::Layer};
+use crate::{Message, layer, layer::Layer, profile::Profile};
 
 /// The descriptor of the channel in custody-launch.
 pub const CHANNEL_FD: i32 = 3;
@@ -70,6 +70,8 @@ pub struct Session {
     pub tty: Option<WindowSize>,
     /// The listener's path inside.
     pub listener: PathBuf,
+    /// The profile: `dev` lets a process trace another of the same session.
+    pub profile: Profile,
     /// Most processes (RLIMIT_NPROC), open files (RLIMIT_NOFILE).
     pub limits: Limits,
 }

@@ -6,14 +6,26 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
+    /// BPF LSM programs on the doors that the other layers hold, and on passed descriptors: the
+    /// second lock (Documentation/bpf/prog_lsm.rst).
+    BpfLsm,
     /// All five capability sets empty, read back (capabilities(7)).
     Capabilities,
     /// A cgroup of the session's own (cgroups(7)).
     Cgroup,
+    /// cgroup eBPF on device nodes: those of the session's own `/dev` and no others.
+    CgroupDevice,
     /// cgroup eBPF on IP sockets: sock_create, connect4/6, sendmsg4/6, bind4/6.
     CgroupInet,
+    /// memory.max, memory.swap.max and pids.max of the session's cgroup, where the host's
+    /// hierarchy has the controllers (Documentation/admin-guide/cgroup-v2.rst).
+    CgroupLimits,
     /// The cgroup namespace (cgroup_namespaces(7)).
     CgroupNamespace,
+    /// cgroup eBPF on setsockopt(2): no TCP Fast Open, no other socket option that opens a door.
+    CgroupSockopt,
+    /// cgroup eBPF on sysctls: no write.
+    CgroupSysctl,
     /// cgroup eBPF on AF_UNIX: connect_unix, sendmsg_unix with the exact-path list.
     CgroupUnix,
     /// The environment is constructed, never inherited.
@@ -46,11 +58,16 @@ pub enum Layer {
 
 impl Layer {
     /// Every layer, in the order of their names.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 23] = [
+        Self::BpfLsm,
         Self::Capabilities,
         Self::Cgroup,
+        Self::CgroupDevice,
         Self::CgroupInet,
+        Self::CgroupLimits,
         Self::CgroupNamespace,
+        Self::CgroupSockopt,
+        Self::CgroupSysctl,
         Self::CgroupUnix,
         Self::Environment,
         Self::Fds,
@@ -67,13 +84,33 @@ impl Layer {
         Self::UtsNamespace,
     ];
 
+    /// Whether custodyd puts the layer on the cgroup before anything is in it. custody-launch
+    /// cannot see it and says nothing of it.
+    pub const fn is_on_cgroup(self) -> bool {
+        matches!(
+            self,
+            Self::BpfLsm
+                | Self::CgroupDevice
+                | Self::CgroupInet
+                | Self::CgroupLimits
+                | Self::CgroupSockopt
+                | Self::CgroupSysctl
+                | Self::CgroupUnix
+        )
+    }
+
     /// The layer's name in evidence and messages.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::BpfLsm => "bpf_lsm",
             Self::Capabilities => "capabilities",
             Self::Cgroup => "cgroup",
+            Self::CgroupDevice => "cgroup_device",
             Self::CgroupInet => "cgroup_inet",
+            Self::CgroupLimits => "cgroup_limits",
             Self::CgroupNamespace => "cgroup_namespace",
+            Self::CgroupSockopt => "cgroup_sockopt",
+            Self::CgroupSysctl => "cgroup_sysctl",
             Self::CgroupUnix => "cgroup_unix",
             Self::Environment => "environment",
             Self::Fds => "fds",

@@ -24,6 +24,7 @@ pub mod layer;
 pub mod operator;
 pub mod perform;
 pub mod permit;
+pub mod profile;
 pub mod session;
 pub mod supervise;
 

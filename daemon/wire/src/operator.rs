@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use gate::id::{OwnedName, PolicyName, SessionId, ValueName};
 use serde::{Deserialize, Serialize};
 
-use crate::{Message, launch::WindowSize, layer, supervise::End};
+use crate::{Message, launch::WindowSize, layer, profile::Profile, supervise::End};
 
 /// Where control listens.
 pub const SOCKET: &str = "/run/custody/control.sock";
@@ -38,6 +38,8 @@ pub enum Request {
 pub struct Run {
     /// The policy; the configuration's only one if none is named.
     pub policy: Option<PolicyName>,
+    /// A stricter profile than the policy's.
+    pub profile: Option<Profile>,
     /// Whether the workspace's descriptor is beside this.
     pub workspace: bool,
     /// Trusted values; the configuration says who may set which.

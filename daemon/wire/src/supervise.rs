@@ -16,6 +16,7 @@ use crate::{
     Message,
     launch::WindowSize,
     layer::{self, Layer},
+    profile::Profile,
 };
 
 /// The descriptor of this channel in control, gate and vault.
@@ -55,6 +56,8 @@ pub struct Start {
     /// The workspace's absolute path, resolved by control from the descriptor; at most 4,096
     /// bytes (PATH_MAX). The descriptor counts, the path is where it is shown.
     pub workspace: Option<String>,
+    /// A stricter profile than the policy's; custodyd refuses a weaker one.
+    pub profile: Option<Profile>,
     /// A private pty of this size, or pipes.
     pub tty: Option<WindowSize>,
 }

@@ -12,7 +12,7 @@
 //! name = "support"            # may be left out; otherwise the file's name
 //!
 //! [session]                   # each key may be left out; these are the defaults
-//! profile = "standard"        # which layers must hold; the only one in this version
+//! profile = "standard"        # which layers must hold: "hardened", "standard", "dev"
 //! network = "sealed"          # the only one in this version
 //! workspace = "untrusted"     # or "trusted": you vouch for whatever lies in it
 //! mounts.read_only = []       # absolute paths of the host, shown at the same place

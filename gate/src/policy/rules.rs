@@ -25,20 +25,37 @@ pub struct SessionRules {
     pub workspace: Label,
 }
 
-/// The set of layers that a session must have in full.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
+/// The set of layers that a session must have in full, and of configurations in which it does not
+/// start; from the weakest to the strictest.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// Every layer of this version.
+    /// For a developer's own machine: named weaknesses, said aloud at every start.
+    Dev,
+    /// What a stock kernel of the floor gives without BPF LSM.
     Standard,
+    /// Every layer of this version, and the most refused configurations.
+    Hardened,
 }
 
 impl Profile {
+    /// Every profile, from the weakest to the strictest.
+    pub const ALL: [Self; 3] = [Self::Dev, Self::Standard, Self::Hardened];
+
     /// The profile's name.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Dev => "dev",
             Self::Standard => "standard",
+            Self::Hardened => "hardened",
         }
+    }
+
+    /// The profile of this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL
+            .into_iter()
+            .find(|profile| profile.as_str() == name)
     }
 }
 

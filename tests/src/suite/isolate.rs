@@ -21,6 +21,7 @@ use custody_wire::{
     Message as _, frame,
     launch::{self, Go, Kind, Limits, Plan, Role, Session},
     layer::Layer,
+    profile::Profile,
 };
 use gate::id::SessionId;
 use nix::{
@@ -41,9 +42,6 @@ use crate::{
 
 /// A uid that owns nothing: the agent's, where the layer is in.
 const APART_UID: u32 = 1_900_999_002;
-
-/// The layers that are custodyd's hooks on a cgroup.
-const HOOKS: [Layer; 2] = [Layer::CgroupInet, Layer::CgroupUnix];
 
 /// What an isolating run leaves in.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -66,8 +64,8 @@ impl Layers {
     /// them has both, and a run without one of them has neither.
     fn is_hooked(self) -> bool {
         match self {
-            Self::AllBut(out) => !HOOKS.contains(&out),
-            Self::Only(kept) => kept.iter().any(|layer| HOOKS.contains(layer)),
+            Self::AllBut(out) => !out.is_on_cgroup(),
+            Self::Only(kept) => kept.iter().any(|layer| layer.is_on_cgroup()),
         }
     }
 
@@ -203,6 +201,7 @@ fn converse(
             programs: programs.join("session"),
             tty: None,
             listener: launch::LISTENER.into(),
+            profile: Profile::Standard,
             limits: Limits {
                 processes: 256,
                 open_files: 1024,

@@ -51,6 +51,7 @@ pub fn run(socket: &Path, run: args::Run) -> anyhow::Result<Exit> {
     }
     let request = operator::Run {
         policy: run.policy,
+        profile: run.profile,
         workspace: run.workdir.is_some(),
         values: once_each("--value", run.values)?,
         owned: once_each("--owned", run.owned)?,

@@ -230,6 +230,7 @@ pub(crate) fn command() -> OwnedFd {
 pub(crate) fn a_run(policy: &str) -> Run {
     Run {
         policy: Some(PolicyName::parse(policy).unwrap()),
+        profile: None,
         workspace: false,
         values: BTreeMap::new(),
         owned: BTreeMap::new(),

@@ -30,6 +30,7 @@ use custody_wire::{
         Go, Kind, LISTENER, Limits, Outcome, Plan, Report, Role, Service, WindowSize, Workspace,
     },
     layer::{self, Layer, Status},
+    profile::Profile,
 };
 use nix::{
     sys::wait::{WaitStatus, waitpid},
@@ -195,6 +196,7 @@ impl Start {
                 programs: programs.session.clone(),
                 tty: self.tty,
                 listener: LISTENER.into(),
+                profile: Profile::Standard,
                 limits: Limits {
                     processes: 512,
                     open_files: 1024,

@@ -64,7 +64,11 @@ impl Custodyd {
             },
             Some(layer) => StartRefusal::Layer {
                 layer,
-                profile: "standard".into(),
+                profile: self
+                    .sessions
+                    .get(&id)
+                    .map_or("", |session| session.profile.as_str())
+                    .into(),
                 detail: format!("{step}{}", in_words(errno)),
             },
         }
@@ -80,9 +84,8 @@ impl Custodyd {
         fds: Vec<OwnedFd>,
     ) -> Result<(), StartRefusal> {
         // custody-launch cannot see the hooks of its cgroup; we attached them and look again.
-        let hooks = [Layer::CgroupInet, Layer::CgroupUnix];
-        layers.retain(|report| !hooks.contains(&report.layer));
-        for layer in hooks {
+        layers.retain(|report| !report.layer.is_on_cgroup());
+        for layer in Layer::ALL.into_iter().filter(|it| it.is_on_cgroup()) {
             layers.push(layer::Report {
                 layer,
                 status: self.hook_status(layer),
@@ -93,7 +96,7 @@ impl Custodyd {
         if !matches!(session.phase, Phase::Launching) {
             return Ok(()); // stopped meanwhile
         }
-        suffices(&layers, session.workspace.is_some())?;
+        suffices(session.profile, &layers, session.workspace.is_some())?;
         if roles.len() != fds.len() {
             return Err(StartRefusal::Failed {
                 step: format!("{} descriptors came; {} were named", fds.len(), roles.len()),
@@ -156,6 +159,12 @@ impl Custodyd {
     }
 
     fn hook_status(&self, layer: Layer) -> Status {
+        if !matches!(layer, Layer::CgroupInet | Layer::CgroupUnix) {
+            return Status::None {
+                step: "not attached in this version".into(),
+                errno: 0,
+            };
+        }
         match self.pins.missing(Group::Agents, layer == Layer::CgroupUnix) {
             None => Status::Full,
             Some(pin) => Status::None {

@@ -18,6 +18,7 @@ use std::{
 
 use custody_wire::{
     launch::{Kind, LISTENER, Limits, Outcome, Plan, Role, Session as Confined, Workspace},
+    profile::Profile,
     supervise::{ControlNotice, End, Start, StartRefusal},
 };
 use gate::id::{PolicyName, SessionId};
@@ -56,6 +57,7 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 pub(super) struct Session {
     pub(super) policy: PolicyName,
     pub(super) uid: u32,
+    pub(super) profile: Profile,
     pub(super) phase: Phase,
     pub(super) workspace: Option<Kept>,
     pub(super) placeholders: Vec<PathBuf>,
@@ -123,6 +125,18 @@ impl Custodyd {
             ));
         };
         let rules = policy.session();
+        let profile = match start.profile {
+            Some(asked) if asked < rules.profile => {
+                return order(format!(
+                    "policy `{}` has profile `{}`; a session may be stricter, not `{}`",
+                    start.policy,
+                    rules.profile.as_str(),
+                    asked.as_str()
+                ));
+            }
+            Some(asked) => asked,
+            None => rules.profile,
+        };
         let limits = Limits {
             processes: rules.limits.processes.into(),
             open_files: rules.limits.open_files.into(),
@@ -167,6 +181,7 @@ impl Custodyd {
                 read_only,
                 workspace,
                 programs: self.checked.programs.session(),
+                profile,
                 tty: start.tty,
                 listener: LISTENER.into(),
                 limits,
@@ -189,6 +204,7 @@ impl Custodyd {
         let session = Session {
             policy: start.policy,
             uid,
+            profile,
             phase: Phase::Launching,
             workspace: kept,
             placeholders: Vec::new(),

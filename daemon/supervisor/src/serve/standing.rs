@@ -2,20 +2,25 @@
 
 use custody_wire::{
     layer::{Layer, Report, Status},
+    profile::{Profile, requires},
     supervise::StartRefusal,
 };
 
-/// The profile's name in messages; this version has one.
-const PROFILE: &str = "standard";
-
-/// Checks that every layer is there and full. Only what a session has no use for may be not
+/// Checks that every layer that `profile` requires is there and full. Only what a session has no use for may be not
 /// needed: an id map without a workspace.
-pub(super) fn suffices(layers: &[Report], workspace: bool) -> Result<(), StartRefusal> {
-    for layer in Layer::ALL {
+pub(super) fn suffices(
+    profile: Profile,
+    layers: &[Report],
+    workspace: bool,
+) -> Result<(), StartRefusal> {
+    for layer in Layer::ALL
+        .into_iter()
+        .filter(|layer| requires(profile, *layer))
+    {
         let refusal = |detail: String| {
             Err(StartRefusal::Layer {
                 layer,
-                profile: PROFILE.into(),
+                profile: profile.as_str().into(),
                 detail,
             })
         };
@@ -95,7 +100,7 @@ mod tests {
 
     #[test]
     fn every_layer_must_be_full_and_each_that_is_not_is_named() {
-        suffices(&all(&Status::Full), true).unwrap();
+        suffices(Profile::Hardened, &all(&Status::Full), true).unwrap();
         let weaker = [
             Status::NotNeeded,
             Status::Partial {
@@ -110,7 +115,7 @@ mod tests {
             for (index, layer) in Layer::ALL.into_iter().enumerate() {
                 let mut reports = all(&Status::Full);
                 reports[index].status = status.clone();
-                let refused = suffices(&reports, true).unwrap_err();
+                let refused = suffices(Profile::Hardened, &reports, true).unwrap_err();
                 assert!(matches!(&refused, StartRefusal::Layer { layer: l, .. } if *l == layer));
             }
         }
@@ -120,10 +125,10 @@ mod tests {
     fn a_layer_that_nobody_reported_or_two_reported_is_not_there() {
         let mut missing = all(&Status::Full);
         let taken = missing.pop().unwrap();
-        assert!(suffices(&missing, true).is_err());
+        assert!(suffices(Profile::Hardened, &missing, true).is_err());
         let mut twice = all(&Status::Full);
         twice.push(taken);
-        assert!(suffices(&twice, true).is_err());
+        assert!(suffices(Profile::Hardened, &twice, true).is_err());
     }
 
     #[test]
@@ -134,8 +139,23 @@ mod tests {
                 report.status = Status::NotNeeded;
             }
         }
-        suffices(&reports, false).unwrap();
-        suffices(&reports, true).unwrap_err();
+        suffices(Profile::Hardened, &reports, false).unwrap();
+        suffices(Profile::Hardened, &reports, true).unwrap_err();
+    }
+
+    #[test]
+    fn a_profile_does_without_what_it_does_not_require_and_nothing_else() {
+        for profile in Profile::ALL {
+            for (index, layer) in Layer::ALL.into_iter().enumerate() {
+                let mut reports = all(&Status::Full);
+                reports[index].status = Status::None {
+                    step: "bpf(2)".into(),
+                    errno: 1,
+                };
+                let suffices = suffices(profile, &reports, true).is_ok();
+                assert_eq!(suffices, !requires(profile, layer), "{profile:?} {layer:?}");
+            }
+        }
     }
 
     #[test]
