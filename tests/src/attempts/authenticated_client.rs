@@ -4,8 +4,7 @@
 use custody_wire::layer::Layer;
 
 use super::{
-    Arm, Attempt, Carries, NO_DATAGRAMS, NO_SUCH_CALL, Owner, Promised, TwinShows, Workspace,
-    own_listener, planted,
+    Arm, Attempt, Carries, NO_DATAGRAMS, NO_SUCH_CALL, Promised, TwinShows, Workspace, planted,
 };
 use crate::{
     evidence::row::Class,
@@ -19,25 +18,22 @@ pub(super) const ALL: &[Attempt] = &[
         class: Class::AuthenticatedClient,
         mechanism: "an inherited connection",
         question: "Does a session inherit a connection that its caller had authenticated?",
-        needs: &[],
         promised: Promised::Layers(&[&[Layer::Fds]]),
         source: "kernel.md 1.3: no filter closes an inherited socket",
-        owner: Owner::Standin,
         carries: Carries::Connection,
-        workspace: Workspace::None,
         attack: |_, _, effect| Attack::Descriptors { effect },
         twin: |scene, effect| planted(scene, Attack::Descriptors { effect }),
         twin_shows: TwinShows::Planted,
         notes: &[
             "the twin inherits a file, not a connection: a session has no one to be connected to",
         ],
+        ..Attempt::BASE
     },
     Attempt {
         id: "client/pidfd-getfd",
         class: Class::AuthenticatedClient,
         mechanism: "a connection taken from a client",
         question: "Can the socket of an authenticated client be copied?",
-        needs: &[],
         promised: Promised::Layers(&[
             &[Layer::Seccomp],
             &[Layer::Uid],
@@ -45,9 +41,6 @@ pub(super) const ALL: &[Attempt] = &[
             &[Layer::Landlock],
         ]),
         source: "kernel.md section 3: pidfd_getfd takes a socket",
-        owner: Owner::Standin,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: |scene, arm, effect| Attack::Memory {
             by: By::PidfdGetfd,
             pids: scene.clients(arm),
@@ -67,105 +60,84 @@ pub(super) const ALL: &[Attempt] = &[
         },
         twin_shows: TwinShows::Planted,
         notes: &[NO_SUCH_CALL],
+        ..Attempt::BASE
     },
     Attempt {
         id: "deputy/unix-path",
         class: Class::AuthenticatedClient,
         mechanism: "a deputy on a path",
         question: "May a session speak to a program that listens on a path and has a key?",
-        needs: &[],
         promised: Promised::Layers(&[&[Layer::CgroupUnix], &[Layer::MountNamespace]]),
         source: "nolabs-ai/nono#781: a deny rule on a socket's path does not stop connect(2)",
-        owner: Owner::Standin,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: |scene, _, effect| Attack::Local {
             to: Address::Path(scene.deputy_path.clone()),
             how: How::Stream,
             effect,
         },
-        twin: own_listener,
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
-        notes: &[],
+        ..Attempt::BASE
     },
     Attempt {
         id: "deputy/workspace-socket",
         class: Class::AuthenticatedClient,
         mechanism: "a deputy in the shared workspace",
         question: "May a session speak to a program that listens in the workspace they share?",
-        needs: &[],
         promised: Promised::Layers(&[&[Layer::CgroupUnix]]),
         source: "Kilo-Org/kilocode#11650: a bind mount does not stop connect(2)",
-        owner: Owner::Standin,
-        carries: Carries::Nothing,
         workspace: Workspace::Shared,
         attack: |scene, _, effect| Attack::Local {
             to: Address::Path(scene.workspace().join("deputy.sock")),
             how: How::Stream,
             effect,
         },
-        twin: own_listener,
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
-        notes: &[],
+        ..Attempt::BASE
     },
     Attempt {
         id: "deputy/unix-abstract",
         class: Class::AuthenticatedClient,
         mechanism: "a deputy on an abstract name",
         question: "May a session speak to a program that listens on an abstract name?",
-        needs: &[],
         promised: Promised::Layers(&[&[Layer::NetworkNamespace], &[Layer::Landlock]]),
         source: "Zouuup/landrun#43: D-Bus and others by their sockets",
-        owner: Owner::Standin,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: |scene, _, effect| Attack::Local {
             to: Address::Abstract(scene.deputy_name.clone()),
             how: How::Stream,
             effect,
         },
-        twin: own_listener,
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
-        notes: &[],
+        ..Attempt::BASE
     },
     Attempt {
         id: "deputy/datagram-pair",
         class: Class::AuthenticatedClient,
         mechanism: "sendto(2) from a datagram pair",
         question: "May a session send to a path without socket(2) and connect(2)?",
-        needs: &[],
         promised: Promised::Layers(&[
             &[Layer::Seccomp],
             &[Layer::CgroupUnix],
             &[Layer::MountNamespace],
         ]),
         source: "trpc-agent-go#2426: socketpair(SOCK_DGRAM) and sendto walk around the filter",
-        owner: Owner::Standin,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: |scene, _, effect| Attack::Local {
             to: Address::Path(scene.deputy_datagram.clone()),
             how: How::PairDatagram,
             effect,
         },
-        twin: own_listener,
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
         notes: &[NO_DATAGRAMS],
+        ..Attempt::BASE
     },
     Attempt {
         id: "client/request-smuggling",
         class: Class::AuthenticatedClient,
         mechanism: "a second request inside the worker's connection",
         question: "Can an argument end the worker's request and begin one of its own?",
-        needs: &[],
         promised: Promised::Gate {
             says: &["`request`"],
             mutant: "gate-path-segment",
         },
         source: "CWE-93 and CWE-444: line breaks in what becomes a request",
-        owner: Owner::Standin,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: |scene, arm, effect| {
             message::call(
                 scene,
@@ -176,6 +148,6 @@ pub(super) const ALL: &[Attempt] = &[
         },
         twin: |scene, effect| message::allowed(scene, &effect),
         twin_shows: TwinShows::Effect,
-        notes: &[],
+        ..Attempt::BASE
     },
 ];

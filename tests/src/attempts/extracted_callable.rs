@@ -4,7 +4,7 @@
 
 use custody_wire::layer::Layer;
 
-use super::{Attempt, Carries, Need, Owner, Promised, TwinShows, Workspace};
+use super::{Attempt, Need, Owner, Promised, TwinShows};
 use crate::{
     evidence::row::Class,
     probe::Attack,
@@ -23,22 +23,19 @@ pub(super) const ALL: &[Attempt] = &[
             mutant: "gate-authority",
         },
         source: "§12.3: an in-process language runtime offers no custody",
-        owner: Owner::Standin,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: guard::attack,
         twin: guard::twin,
         twin_shows: TwinShows::Effect,
         notes: &[
             "the reach arm is a real guard in one process with the agent: its callable is extracted and performs the effect, on every run; no profile of ours has such a guard",
         ],
+        ..Attempt::BASE
     },
     Attempt {
         id: "program/drive-connector",
         class: Class::ExtractedCallable,
         mechanism: "custody-effect over a channel of the attacker's",
         question: "Does the connector perform when the agent starts it and speaks its protocol?",
-        needs: &[],
         promised: Promised::Layers(&[
             &[Layer::Seccomp],
             &[Layer::CgroupInet],
@@ -46,9 +43,6 @@ pub(super) const ALL: &[Attempt] = &[
             &[Layer::Landlock],
         ]),
         source: "kernel.md attempts 11 and 12: dispatch around the guard by its own code",
-        owner: Owner::Standin,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: |scene, _, effect| Attack::DriveConnector {
             program: scene.program("custody-effect"),
             to: scene.witness_address,
@@ -63,18 +57,16 @@ pub(super) const ALL: &[Attempt] = &[
         notes: &[
             "the twin is the connector up to its word that it is ready: no session may connect anywhere",
         ],
+        ..Attempt::BASE
     },
     Attempt {
         id: "program/forge-plan",
         class: Class::ExtractedCallable,
         mechanism: "custody-launch with a forged plan",
         question: "Does the launcher read the credential's file for an agent that forges its plan?",
-        needs: &[],
         promised: Promised::Layers(&[&[Layer::Uid], &[Layer::MountNamespace]]),
         source: "firejail #2718: joining a sandbox through its own launcher",
         owner: Owner::Root,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: |scene, _, _| Attack::ForgePlan {
             program: scene.program("custody-launch"),
             file: scene.credential_file.clone(),
@@ -87,27 +79,24 @@ pub(super) const ALL: &[Attempt] = &[
         notes: &[
             "the twin is the launcher up to its answer to a plan: no session may launch anything",
         ],
+        ..Attempt::BASE
     },
     Attempt {
         id: "message/forge-permit",
         class: Class::ExtractedCallable,
         mechanism: "a forged permit in a frame of our own protocol",
         question: "Does anything behind the session's socket take a permit from the agent?",
-        needs: &[],
         promised: Promised::Gate {
             says: &["-32700", "-32600", "closed"],
             mutant: "vault-permit-signature",
         },
         source: "Zouuup and others: a credential socket without authentication (llxprt-code#1954)",
-        owner: Owner::Standin,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: |scene, arm, effect| Attack::ForgePermit {
             socket: scene.permit_socket(arm),
             effect,
         },
         twin: |scene, effect| message::allowed(scene, &effect),
         twin_shows: TwinShows::Effect,
-        notes: &[],
+        ..Attempt::BASE
     },
 ];

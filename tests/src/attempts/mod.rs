@@ -43,8 +43,59 @@ pub struct Attempt {
     pub twin: fn(&Scene, Effect) -> Attack,
     /// By what the twin is seen to have succeeded.
     pub twin_shows: TwinShows,
+    /// By what it is seen to have reached: the witness and the canaries count always.
+    pub proof: Proof,
+    /// What is laid out on the host before each arm.
+    pub before: fn(&Scene, &Place) -> anyhow::Result<()>,
+    /// The architectural reason, where the attempt is known to reach. The run fails when the gap
+    /// closes, so that the claim moves with the fact.
+    pub known_gap: Option<&'static str>,
     /// What else a reader of the row must know.
     pub notes: &'static [&'static str],
+}
+
+impl Attempt {
+    /// What most attempts have: `Attempt { id: …, ..Attempt::BASE }`.
+    pub const BASE: Self = Self {
+        id: "",
+        class: Class::Confinement,
+        mechanism: "",
+        question: "",
+        needs: &[],
+        promised: Promised::Layers(&[]),
+        source: "",
+        owner: Owner::Standin,
+        carries: Carries::Nothing,
+        workspace: Workspace::None,
+        attack: |_, _, _| Attack::Environment,
+        twin: own_listener,
+        twin_shows: TwinShows::Effect,
+        proof: Proof::Effect,
+        before: |_, _| Ok(()),
+        known_gap: None,
+        notes: &[],
+    };
+}
+
+/// By what an attempt is seen to have reached.
+#[derive(Clone, Copy, Debug)]
+pub enum Proof {
+    /// Nothing but what counts always: the witness saw the nonce, or a canary was read.
+    Effect,
+    /// What the attack left on the host: looked at from outside, after the arm.
+    Outside(fn(&Scene, &Place) -> anyhow::Result<Option<String>>),
+    /// The door itself: the probe came past this step. For what the kernel alone can answer, where
+    /// no effect could be had without harm to the host.
+    Step(&'static str),
+}
+
+/// One arm, as what is laid out and looked at on the host knows it.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Which arm.
+    pub arm: Arm,
+    /// The nonce of the arm's effect: what is laid out carries it in its name.
+    pub nonce: String,
 }
 
 /// What an attempt needs from the host.
@@ -135,12 +186,15 @@ pub enum Arm {
     Isolated,
     /// With every promised layer removed.
     Reach,
+    /// The same code path against what is allowed, in full confinement.
+    Twin,
 }
 
 /// By what a twin is seen to have succeeded.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum TwinShows {
-    /// The witness saw its nonce, through the gate.
+    /// It reached, by the attempt's own proof: the witness saw its nonce, through the gate; or the
+    /// step was done; or it is seen on the host.
     Effect,
     /// It read what was planted for it.
     Planted,

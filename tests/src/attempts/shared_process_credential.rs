@@ -2,7 +2,7 @@
 
 use custody_wire::layer::Layer;
 
-use super::{Arm, Attempt, Carries, NO_SUCH_CALL, Owner, Promised, TwinShows, Workspace, planted};
+use super::{Arm, Attempt, Carries, NO_SUCH_CALL, Owner, Promised, TwinShows, planted};
 use crate::{
     evidence::row::Class,
     probe::{Attack, By, Effect},
@@ -35,12 +35,8 @@ macro_rules! memory {
             class: Class::SharedProcessCredential,
             mechanism: $mechanism,
             question: $question,
-            needs: &[],
             promised: $promised,
             source: $source,
-            owner: Owner::Standin,
-            carries: Carries::Nothing,
-            workspace: Workspace::None,
             attack: |scene, arm, effect| memory(scene, arm, $by, effect),
             twin: |scene, effect| {
                 planted(
@@ -55,6 +51,7 @@ macro_rules! memory {
             },
             twin_shows: TwinShows::Planted,
             notes: $notes,
+            ..Attempt::BASE
         }
     };
 }
@@ -115,12 +112,9 @@ pub(super) const ALL: &[Attempt] = &[
         class: Class::SharedProcessCredential,
         mechanism: "the credential's file",
         question: "Can the file that the credential came from be opened?",
-        needs: &[],
         promised: Promised::Layers(&[&[Layer::MountNamespace], &[Layer::Landlock], &[Layer::Uid]]),
         source: "CVE-2024-21626 and every agent that reads ~/.netrc",
         owner: Owner::Root,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: |scene, _, _| Attack::File {
             path: scene.credential_file.clone(),
         },
@@ -133,54 +127,44 @@ pub(super) const ALL: &[Attempt] = &[
             )
         },
         twin_shows: TwinShows::Planted,
-        notes: &[],
+        ..Attempt::BASE
     },
     Attempt {
         id: "inherited/environment",
         class: Class::SharedProcessCredential,
         mechanism: "the caller's environment",
         question: "Does a session inherit a key that its caller has in the environment?",
-        needs: &[],
         promised: Promised::Layers(&[&[Layer::Environment]]),
         source: "sreerevanth/repopilot#81: a deny list of names leaked 14 secrets",
-        owner: Owner::Standin,
         carries: Carries::Environment,
-        workspace: Workspace::None,
         attack: |_, _, _| Attack::Environment,
         twin: |scene, _| planted(scene, Attack::Environment),
         twin_shows: TwinShows::Planted,
-        notes: &[],
+        ..Attempt::BASE
     },
     Attempt {
         id: "inherited/file",
         class: Class::SharedProcessCredential,
         mechanism: "an open file of the caller",
         question: "Does a session inherit an open file with the credential in it?",
-        needs: &[],
         promised: Promised::Layers(&[&[Layer::Fds]]),
         source: "CVE-2024-21626: a leaked descriptor",
-        owner: Owner::Standin,
         carries: Carries::File,
-        workspace: Workspace::None,
         attack: |_, _, effect| Attack::Descriptors { effect },
         twin: |scene, effect| planted(scene, Attack::Descriptors { effect }),
         twin_shows: TwinShows::Planted,
-        notes: &[],
+        ..Attempt::BASE
     },
     Attempt {
         id: "reflected/header",
         class: Class::SharedProcessCredential,
         mechanism: "a service that sends the request back",
         question: "Does an answer show the credential that the worker put in?",
-        needs: &[],
         promised: Promised::Gate {
             says: &["[credential]"],
             mutant: "effect-scrubber",
         },
         source: "boxlite#1500: the upstream echoes what was substituted",
-        owner: Owner::Standin,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: |scene, arm, effect| {
             message::call(
                 scene,
@@ -191,7 +175,7 @@ pub(super) const ALL: &[Attempt] = &[
         },
         twin: |scene, effect| message::allowed(scene, &effect),
         twin_shows: TwinShows::Effect,
-        notes: &[],
+        ..Attempt::BASE
     },
 ];
 

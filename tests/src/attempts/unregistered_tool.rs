@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Attempt, Carries, Owner, Promised, TwinShows, Workspace};
+use super::{Attempt, Promised};
 use crate::{evidence::row::Class, suite::message};
 
 /// Each row has the same twin: a registered call, the same way.
@@ -13,19 +13,14 @@ macro_rules! attempt {
             class: Class::UnregisteredTool,
             mechanism: $mechanism,
             question: $question,
-            needs: &[],
             promised: Promised::Gate {
                 says: $says,
                 mutant: $mutant,
             },
             source: $source,
-            owner: Owner::Standin,
-            carries: Carries::Nothing,
-            workspace: Workspace::None,
             attack: $attack,
             twin: |scene, effect| message::allowed(scene, &effect),
-            twin_shows: TwinShows::Effect,
-            notes: &[],
+            ..Attempt::BASE
         }
     };
 }

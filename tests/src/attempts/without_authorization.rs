@@ -3,7 +3,7 @@
 
 use custody_wire::layer::Layer;
 
-use super::{Attempt, Carries, NO_TCP, Need, Owner, Promised, TwinShows, Workspace, own_listener};
+use super::{Attempt, NO_TCP, Need, Owner, Promised, TwinShows};
 use crate::{
     evidence::row::Class,
     probe::{Attack, Effect, Tcp},
@@ -24,48 +24,36 @@ pub(super) const ALL: &[Attempt] = &[
         class: Class::WithoutAuthorization,
         mechanism: "tcp connect",
         question: "May an agent that holds a valid token speak to the service itself?",
-        needs: &[],
         promised: NETWORK,
         source: "GHSA-72w7-mf9g-733p: unset the proxy variables, connect directly",
-        owner: Owner::Standin,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: |scene, _, effect| tcp(scene, Tcp::Connect, effect),
-        twin: own_listener,
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
         notes: &[NO_TCP],
+        ..Attempt::BASE
     },
     Attempt {
         id: "direct/tcp-fast-open",
         class: Class::WithoutAuthorization,
         mechanism: "tcp fast open",
         question: "May it connect without connect(2), by sendto(2) with MSG_FASTOPEN?",
-        needs: &[],
         promised: NETWORK,
         source: "landlock-lsm/linux#41: TCP Fast Open passes the connect rule",
-        owner: Owner::Standin,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: |scene, _, effect| tcp(scene, Tcp::FastOpen, effect),
-        twin: own_listener,
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
         notes: &[NO_TCP],
+        ..Attempt::BASE
     },
     Attempt {
         id: "direct/multipath-tcp",
         class: Class::WithoutAuthorization,
         mechanism: "multipath tcp",
         question: "May it use another protocol number for the same connection?",
-        needs: &[],
         promised: NETWORK,
         source: "landlock-lsm/linux#54: MPTCP passes the connect rule",
-        owner: Owner::Standin,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: |scene, _, effect| tcp(scene, Tcp::Multipath, effect),
-        twin: own_listener,
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
         notes: &[NO_TCP],
+        ..Attempt::BASE
     },
     Attempt {
         id: "direct/io-uring",
@@ -80,13 +68,11 @@ pub(super) const ALL: &[Attempt] = &[
             &[Layer::Landlock],
         ]),
         source: "netblue30/firejail#7058 and ARMO's Curing: io_uring makes a filter theatre",
-        owner: Owner::Standin,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: |scene, _, effect| detour::ring(scene, effect),
         twin: |scene, effect| detour::twin(scene, effect),
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
         notes: &[NO_TCP],
+        ..Attempt::BASE
     },
     Attempt {
         id: "direct/int80",
@@ -101,20 +87,17 @@ pub(super) const ALL: &[Attempt] = &[
             &[Layer::Landlock],
         ]),
         source: "agentsh C2 and CVE-2014-4508's class: a filter that does not check the architecture",
-        owner: Owner::Standin,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: |scene, _, effect| detour::int80(scene, effect),
         twin: |scene, effect| detour::twin(scene, effect),
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
         notes: &[NO_TCP],
+        ..Attempt::BASE
     },
     Attempt {
         id: "control/run-with-own-values",
         class: Class::WithoutAuthorization,
         mechanism: "the operators' socket",
         question: "May a session ask the service for another session, with values of its own?",
-        needs: &[],
         promised: Promised::Layers(&[
             &[Layer::MountNamespace],
             &[Layer::CgroupUnix],
@@ -122,27 +105,21 @@ pub(super) const ALL: &[Attempt] = &[
         ]),
         source: "vybestack/llxprt-code#1954: a credential socket for whoever finds it",
         owner: Owner::Operator,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: control::attack,
         twin: |scene, effect| message::allowed(scene, &effect),
         twin_shows: TwinShows::Effect,
-        notes: &[],
+        ..Attempt::BASE
     },
     Attempt {
         id: "gate/foreign-recipient",
         class: Class::WithoutAuthorization,
         mechanism: "an argument that nobody trusted supplied",
         question: "May a registered tool be used for a recipient that came from the agent?",
-        needs: &[],
         promised: Promised::Gate {
             says: &["`trusted_value`"],
             mutant: "gate-authority",
         },
         source: "AgentDojo: the recipient in an injected text",
-        owner: Owner::Standin,
-        carries: Carries::Nothing,
-        workspace: Workspace::None,
         attack: |scene, arm, effect| {
             message::call(
                 scene,
@@ -153,7 +130,7 @@ pub(super) const ALL: &[Attempt] = &[
         },
         twin: |scene, effect| message::allowed(scene, &effect),
         twin_shows: TwinShows::Effect,
-        notes: &[],
+        ..Attempt::BASE
     },
 ];
 

@@ -4,12 +4,16 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The five classes of §12.2 of the specification, by their machine names.
+/// The five classes of §12.2 of the specification, by their machine names; and what lies beyond
+/// them.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
     /// Reaching the effect through an already authenticated client, pool or subprocess.
     AuthenticatedClient,
+    /// A door of the confinement itself: what opens it reaches no protected effect yet, and is
+    /// worth having refused before someone walks through. None of the five.
+    Confinement,
     /// Extraction of the guarded callable from the enforcement point.
     ExtractedCallable,
     /// Reading the credential from a shared process.
@@ -21,7 +25,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// All five, in the order of the specification.
+    /// The five that are demanded, in the order of the specification.
     pub const ALL: [Self; 5] = [
         Self::WithoutAuthorization,
         Self::UnregisteredTool,
@@ -34,6 +38,7 @@ impl Class {
     pub const fn name(self) -> &'static str {
         match self {
             Self::AuthenticatedClient => "authenticated_client",
+            Self::Confinement => "confinement",
             Self::ExtractedCallable => "extracted_callable",
             Self::SharedProcessCredential => "shared_process_credential",
             Self::UnregisteredTool => "unregistered_tool",

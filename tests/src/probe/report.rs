@@ -107,6 +107,13 @@ impl Report {
         self.found.extend(other.found);
     }
 
+    /// Whether `step` was done.
+    pub fn came_past(&self, step: &str) -> bool {
+        self.steps
+            .iter()
+            .any(|done| done.step == step && done.failed.is_none())
+    }
+
     /// The steps that were refused, each once, in words.
     pub fn refusals(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();

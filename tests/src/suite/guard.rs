@@ -17,7 +17,7 @@ const SCRIPT: &str = include_str!("guard.py");
 /// there is nothing behind the guard but a client of the gate.
 pub fn attack(scene: &Scene, arm: Arm, effect: Effect) -> Attack {
     let target = match arm {
-        Arm::Confined | Arm::Isolated => "client",
+        Arm::Confined | Arm::Isolated | Arm::Twin => "client",
         Arm::Reach => "in_process",
     };
     script(scene, target, "extract", effect)

@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use custody_wire::layer::Layer;
 
 use crate::{
-    attempts::{self, Attempt, Promised, TwinShows},
+    attempts::{self, Attempt, Place, Promised, Proof, TwinShows},
     evidence::row::{Control, Expected, Isolation, Leg, LegOutcome, Outcome, Row},
     probe::Report,
+    suite::scene::Scene,
 };
 
 /// What was seen in one arm.
@@ -22,6 +23,25 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// What is seen with the attempt's own proof too.
+    ///
+    /// # Errors
+    /// When the host cannot be looked at.
+    pub fn by(mut self, proof: Proof, scene: &Scene, place: &Place) -> anyhow::Result<Self> {
+        if self.reached.is_none() {
+            self.reached = match proof {
+                Proof::Effect => None,
+                Proof::Outside(look) => look(scene, place)?,
+                Proof::Step(step) => self
+                    .report
+                    .as_ref()
+                    .filter(|report| report.came_past(step))
+                    .map(|_| format!("it came past `{step}`")),
+            };
+        }
+        Ok(self)
+    }
+
     /// What refused, in words.
     fn refusals(&self) -> String {
         match &self.report {
@@ -154,12 +174,7 @@ fn twin(shows: TwinShows, seen: &Seen, plant: &str) -> Control {
             .filter(|report| report.said.contains(words))
             .map(|_| format!("it heard `{words}`")),
         TwinShows::Step(step) => report
-            .filter(|report| {
-                report
-                    .steps
-                    .iter()
-                    .any(|done| done.step == step && done.failed.is_none())
-            })
+            .filter(|report| report.came_past(step))
             .map(|_| format!("it came past `{step}`")),
     };
     match shown {

@@ -18,7 +18,7 @@ use super::{
     scene::{self, Installation, Scene},
 };
 use crate::{
-    attempts::{self, Arm, Attempt, Leg, Promised, Workspace},
+    attempts::{self, Arm, Attempt, Leg, Place, Promised, Workspace},
     evidence::{
         self, Evidence, FORMAT, LayerSaid, non_claims,
         row::{Expected, Outcome, Row},
@@ -216,42 +216,54 @@ fn one(
         let row = judge::not_attempted(attempt, need, expected);
         return Ok((row, scene::nonce()?));
     }
-    let arm = |arm: Arm| -> anyhow::Result<(Attack, String, Carried)> {
+    let arm = |arm: Arm| -> anyhow::Result<(Attack, Place, Carried)> {
         let nonce = scene::nonce()?;
-        let carried = Carried::make(attempt.carries, scene)?;
-        Ok(((attempt.attack)(scene, arm, effect(&nonce)), nonce, carried))
+        let (attack, carried) = match arm {
+            Arm::Twin => ((attempt.twin)(scene, effect(&nonce)), Carried::nothing()),
+            Arm::Confined | Arm::Isolated | Arm::Reach => (
+                (attempt.attack)(scene, arm, effect(&nonce)),
+                Carried::make(attempt.carries, scene)?,
+            ),
+        };
+        let place = Place { arm, nonce };
+        (attempt.before)(scene, &place).context("what is laid out before the arm")?;
+        Ok((attack, place, carried))
     };
-    let (attack, confined_nonce, carried) = arm(Arm::Confined)?;
-    let seen_confined = confined(
-        host,
+    let in_session = |arm: (Attack, Place, Carried)| -> anyhow::Result<(Seen, Place)> {
+        let (attack, place, carried) = arm;
+        let seen = confined(
+            host,
+            scene,
+            attempt.workspace,
+            &attack,
+            &place.nonce,
+            &carried,
+        )?;
+        Ok((seen.by(attempt.proof, scene, &place)?, place))
+    };
+    let (seen_confined, place) = in_session(arm(Arm::Confined)?)?;
+    let confined_nonce = place.nonce;
+    let (attack, place, carried) = arm(Arm::Reach)?;
+    let reach = arms::reach(scene, attempt.owner, &attack, &place.nonce, &carried)?.by(
+        attempt.proof,
         scene,
-        attempt.workspace,
-        &attack,
-        &confined_nonce,
-        &carried,
+        &place,
     )?;
-    let (attack, nonce, carried) = arm(Arm::Reach)?;
-    let reach = arms::reach(scene, attempt.owner, &attack, &nonce, &carried)?;
-    let nonce = scene::nonce()?;
-    let attack = (attempt.twin)(scene, effect(&nonce));
-    let twin = confined(
-        host,
-        scene,
-        attempt.workspace,
-        &attack,
-        &nonce,
-        &Carried::nothing(),
-    )?;
+    let (twin, _) = in_session(arm(Arm::Twin)?)?;
 
     let isolated = |layers: isolate::Layers| -> Result<Seen, String> {
         arm(Arm::Isolated)
-            .and_then(|(attack, nonce, carried)| {
+            .and_then(|(attack, place, carried)| {
                 let with = isolate::With {
                     carried: &carried,
                     agents: &agents(host),
                     workspace: attempt.workspace,
                 };
-                isolate::run(scene, layers, &attack, &nonce, &with)
+                isolate::run(scene, layers, &attack, &place.nonce, &with)?.by(
+                    attempt.proof,
+                    scene,
+                    &place,
+                )
             })
             .map_err(|error| format!("{error:#}"))
     };

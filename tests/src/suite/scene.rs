@@ -206,7 +206,7 @@ impl Scene {
     pub fn holders(&self, arm: Arm) -> Vec<i32> {
         match arm {
             Arm::Confined => [self.service_pids.as_slice(), &[self.standin_pid()]].concat(),
-            Arm::Isolated | Arm::Reach => vec![self.standin_pid()],
+            Arm::Isolated | Arm::Reach | Arm::Twin => vec![self.standin_pid()],
         }
     }
 
@@ -218,7 +218,7 @@ impl Scene {
     /// Where calls are sent: the session's socket, or a dispatcher without a registry.
     pub fn session_socket(&self, arm: Arm) -> PathBuf {
         match arm {
-            Arm::Confined | Arm::Isolated => custody_wire::launch::LISTENER.into(),
+            Arm::Confined | Arm::Isolated | Arm::Twin => custody_wire::launch::LISTENER.into(),
             Arm::Reach => self.public.path().join("dispatcher.sock"),
         }
     }
@@ -226,7 +226,7 @@ impl Scene {
     /// Where permits are sent: the session's socket, or a vault that takes anyone's.
     pub fn permit_socket(&self, arm: Arm) -> PathBuf {
         match arm {
-            Arm::Confined | Arm::Isolated => custody_wire::launch::LISTENER.into(),
+            Arm::Confined | Arm::Isolated | Arm::Twin => custody_wire::launch::LISTENER.into(),
             Arm::Reach => self.public.path().join("permits.sock"),
         }
     }
