@@ -1,14 +1,25 @@
 //! The command and its environment: parsed from the sealed memfd, constructed, never inherited.
 
-use std::{collections::BTreeMap, ffi::CString, os::fd::OwnedFd};
+use std::{
+    collections::BTreeMap,
+    ffi::CString,
+    os::{fd::OwnedFd, unix::ffi::OsStringExt as _},
+};
 
 use custody_sys::memfd;
-use custody_wire::launch::{COMMAND_CAP, PROGRAMS};
+use custody_wire::{
+    launch::{COMMAND_CAP, PROGRAMS},
+    layer::Layer,
+};
 
 use crate::{
     failure::{Failure, Step as _},
+    plan::Without,
     session::{HOME, USER},
 };
+
+/// Names and their values.
+pub(crate) type Variables = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// What a session runs.
 #[derive(Debug)]
@@ -34,14 +45,20 @@ fn defaults() -> [(&'static str, String); 8] {
 }
 
 impl Command {
-    pub(crate) fn read(fd: OwnedFd) -> Result<Self, Failure> {
+    /// Where the plan leaves out the layer, the launcher's own environment lies below.
+    pub(crate) fn read(fd: OwnedFd, without: Without<'_>) -> Result<Self, Failure> {
         let bytes = memfd::read(&fd, COMMAND_CAP).step(|| "the command's memory file".into())?;
-        Self::parse(&bytes)
+        let below = if without.keeps(Layer::Environment) {
+            BTreeMap::new()
+        } else {
+            inherited()
+        };
+        Self::parse(&bytes, below)
     }
 
     /// Parses the count of arguments in decimal, the arguments, then `NAME=VALUE`, each ended
     /// by NUL.
-    fn parse(bytes: &[u8]) -> Result<Self, Failure> {
+    fn parse(bytes: &[u8], mut environment: Variables) -> Result<Self, Failure> {
         let refused = |why: &str| Failure::refused(None, format!("the command {why}"));
         let strings = bytes
             .strip_suffix(b"\0")
@@ -60,10 +77,9 @@ impl Command {
         if arguments.first().is_none_or(|program| program.is_empty()) {
             return Err(refused("is empty"));
         }
-        let mut environment: BTreeMap<Vec<u8>, Vec<u8>> = defaults()
-            .into_iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
+        for (name, value) in defaults() {
+            environment.insert(name.into(), value.into());
+        }
         for variable in strings {
             let split = variable.iter().position(|byte| *byte == b'=');
             let (name, value) = split
@@ -84,6 +100,13 @@ impl Command {
     }
 }
 
+/// What custodyd, or the bypass suite, gave this process.
+pub(crate) fn inherited() -> Variables {
+    std::env::vars_os()
+        .map(|(name, value)| (name.into_vec(), value.into_vec()))
+        .collect()
+}
+
 /// `bytes` came from a split at NUL: there is none in them.
 fn c_string(bytes: &[u8]) -> CString {
     CString::new(bytes).unwrap_or_default()
@@ -93,13 +116,17 @@ fn c_string(bytes: &[u8]) -> CString {
 mod tests {
     use super::*;
 
+    fn parse(bytes: &[u8]) -> Result<Command, Failure> {
+        Command::parse(bytes, Variables::new())
+    }
+
     fn text(strings: &[CString]) -> Vec<&str> {
         strings.iter().map(|s| s.to_str().unwrap()).collect()
     }
 
     #[test]
     fn arguments_and_variables_come_apart_and_the_last_value_wins() {
-        let command = Command::parse(b"2\0ls\0-l\0TERM=xterm\0A=b=c\0TERM=screen\0E=\0").unwrap();
+        let command = parse(b"2\0ls\0-l\0TERM=xterm\0A=b=c\0TERM=screen\0E=\0").unwrap();
         assert_eq!(text(&command.arguments), ["ls", "-l"]);
         let environment = text(&command.environment);
         for wanted in [
@@ -122,14 +149,25 @@ mod tests {
 
     #[test]
     fn an_empty_argument_is_an_argument() {
-        let command = Command::parse(b"3\0a\0\0b\0").unwrap();
+        let command = parse(b"3\0a\0\0b\0").unwrap();
         assert_eq!(text(&command.arguments), ["a", "", "b"]);
     }
 
     #[test]
     fn nothing_of_the_launchers_own_environment_is_kept() {
-        let command = Command::parse(b"1\0a\0").unwrap();
+        let command = parse(b"1\0a\0").unwrap();
         assert_eq!(command.environment.len(), defaults().len());
+    }
+
+    #[test]
+    fn what_is_inherited_lies_below_what_is_constructed() {
+        let below = [("LEAK", "1"), ("HOME", "/root"), ("TERM", "x")]
+            .map(|(name, value)| (name.into(), value.into()));
+        let command = Command::parse(b"1\0a\0TERM=y\0", below.into()).unwrap();
+        let environment = text(&command.environment);
+        for wanted in ["LEAK=1", "HOME=/home/agent", "TERM=y"] {
+            assert!(environment.contains(&wanted), "{wanted} in {environment:?}");
+        }
     }
 
     #[test]
@@ -149,11 +187,7 @@ mod tests {
             b"1\0a\0NOVALUE\0",
             b"1\0a\0=value\0",
         ] {
-            assert!(
-                Command::parse(bad).is_err(),
-                "{:?}",
-                String::from_utf8_lossy(bad)
-            );
+            assert!(parse(bad).is_err(), "{:?}", String::from_utf8_lossy(bad));
         }
     }
 }

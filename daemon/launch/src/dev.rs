@@ -100,9 +100,13 @@ pub(crate) fn own(fd: &OwnedFd, uid: u32, gid: u32) -> Result<(), Failure> {
 /// A procfs of the session's pid namespace. Writable until [`close_proc`]: the workspace's id map
 /// is written through it.
 pub(crate) fn proc(root: &Root) -> Result<(), Failure> {
-    let proc = root.folder("/proc", 0o555)?;
+    proc_at(&root.folder("/proc", 0o555)?)
+}
+
+/// A procfs of this pid namespace.
+pub(crate) fn proc_at(place: &Path) -> Result<(), Failure> {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    mount(Some("proc"), &proc, Some("proc"), flags, None::<&str>)
+    mount(Some("proc"), place, Some("proc"), flags, None::<&str>)
         .mount(|| "mount(2) of a procfs".into())
 }
 

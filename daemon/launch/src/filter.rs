@@ -8,24 +8,28 @@ mod table;
 
 use std::collections::BTreeMap;
 
-use custody_wire::{launch::Network, layer::Layer};
-use seccompiler::BpfProgram;
+use custody_sys::seccomp::{self, sock_filter};
+use custody_wire::{launch::Network, layer::Layer, profile::Profile};
 
-use crate::failure::Failure;
+use crate::failure::{Failure, Step as _};
 use compile::{ABSENT, REFUSE, Verdict};
 use table::{Check, Group, Subject};
 
 /// A compiled filter that binds nobody yet.
 #[derive(Debug)]
-pub(crate) struct Filter(BpfProgram);
+pub(crate) struct Filter(Vec<sock_filter>);
 
 /// Proof that it is installed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Installed(());
 
 impl Filter {
-    pub(crate) fn session() -> Self {
-        Self::compile(Subject::Session)
+    /// `dev` has a table of its own: tracing inside the session.
+    pub(crate) fn session(profile: Profile) -> Self {
+        Self::compile(match profile {
+            Profile::Dev => Subject::TracingSession,
+            Profile::Standard | Profile::Hardened => Subject::Session,
+        })
     }
 
     pub(crate) fn service(network: Network) -> Self {
@@ -43,15 +47,23 @@ impl Filter {
     /// no use for its checks.
     fn verdicts(subject: Subject) -> BTreeMap<u32, Verdict> {
         let (absent, refused): (&[Group], &[Group]) = match subject {
-            Subject::Session => (table::UNKNOWN_TO_SESSIONS, table::REFUSED_TO_SESSIONS),
+            Subject::Session | Subject::TracingSession => {
+                (table::UNKNOWN_TO_SESSIONS, table::REFUSED_TO_SESSIONS)
+            }
             Subject::NetworkService | Subject::Service => (&[], &[]),
+        };
+        let (tracing, personality): (&[Group], &Check) = match subject {
+            Subject::TracingSession => (&[], &table::PERSONALITY_OF_TRACEES),
+            Subject::NetworkService | Subject::Service | Subject::Session => {
+                (table::TRACING, &table::PERSONALITY)
+            }
         };
         let sockets: &[Check] = match subject {
             Subject::NetworkService => table::IP_SOCKETS,
-            Subject::Service | Subject::Session => table::UNIX_SOCKETS,
+            Subject::Service | Subject::Session | Subject::TracingSession => table::UNIX_SOCKETS,
         };
         let mut verdicts = BTreeMap::new();
-        for check in table::CHECKED.iter().chain(sockets) {
+        for check in table::CHECKED.iter().chain([personality]).chain(sockets) {
             for call in check.calls {
                 let before = verdicts.insert(number(*call), Verdict::Checked(check.rules.to_vec()));
                 debug_assert!(before.is_none(), "two checks of call {call}");
@@ -60,6 +72,7 @@ impl Filter {
         for (groups, action) in [
             (table::REFUSED, REFUSE),
             (refused, REFUSE),
+            (tracing, REFUSE),
             (table::UNKNOWN, ABSENT),
             (absent, ABSENT),
         ] {
@@ -72,7 +85,7 @@ impl Filter {
 
     /// Binds this process and all that it starts, for good.
     pub(crate) fn install(self) -> Result<Installed, Failure> {
-        seccompiler::apply_filter(&self.0).map_err(|error| failure(&error))?;
+        seccomp::install(&self.0).of(Layer::Seccomp, || "seccomp(2)".into())?;
         Ok(Installed(()))
     }
 }
@@ -80,20 +93,4 @@ impl Filter {
 /// The table's numbers are the libc crate's, all small; what were not would be absent.
 fn number(call: i64) -> u32 {
     u32::try_from(call).unwrap_or(u32::MAX)
-}
-
-fn failure(error: &seccompiler::Error) -> Failure {
-    let errno = match error {
-        seccompiler::Error::Prctl(error) | seccompiler::Error::Seccomp(error) => {
-            error.raw_os_error().unwrap_or(0)
-        }
-        seccompiler::Error::Backend(_)
-        | seccompiler::Error::EmptyFilter
-        | seccompiler::Error::ThreadSync(_) => 0,
-    };
-    Failure {
-        layer: Some(Layer::Seccomp),
-        step: format!("seccomp(2): {error}"),
-        errno,
-    }
 }

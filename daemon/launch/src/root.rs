@@ -61,6 +61,7 @@ const OPERATORS: [&str; 4] = [HOME, "/etc", "/run", "/usr"];
 /// A root that is being built at [`BASE`], attached in this mount namespace.
 #[derive(Debug)]
 pub(crate) struct Root {
+    base: &'static str,
     /// The root folder itself: paths of others resolve below it, and no symlink counts.
     at: std::os::fd::OwnedFd,
 }
@@ -68,21 +69,29 @@ pub(crate) struct Root {
 impl Root {
     /// Cuts propagation to the host and mounts the empty root.
     pub(crate) fn new() -> Result<Self, Failure> {
-        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
-        mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
-            .mount(|| "mount(2) of `/` as private".into())?;
+        detach()?;
         tmpfs(
             Path::new(BASE),
             "mode=0755,size=16m,nr_inodes=4096",
             MsFlags::empty(),
         )?;
-        let at = path::folder(Path::new(BASE)).mount(|| format!("open(2) of `{BASE}`"))?;
-        Ok(Self { at })
+        Self::at(BASE)
+    }
+
+    /// Cuts propagation to the host and stays in the host's root, for plans of the bypass suite.
+    pub(crate) fn hosts() -> Result<Self, Failure> {
+        detach()?;
+        Self::at("/")
+    }
+
+    fn at(base: &'static str) -> Result<Self, Failure> {
+        let at = path::folder(Path::new(base)).mount(|| format!("open(2) of `{base}`"))?;
+        Ok(Self { base, at })
     }
 
     /// Where `path` of the session is for now.
     pub(crate) fn place(&self, path: &str) -> PathBuf {
-        Path::new(BASE).join(path.trim_start_matches('/'))
+        Path::new(self.base).join(path.trim_start_matches('/'))
     }
 
     pub(crate) fn folder(&self, path: &str, mode: u32) -> Result<PathBuf, Failure> {
@@ -268,6 +277,13 @@ pub(crate) fn check_place(shown: &Path, allowed: &[&str]) -> Result<(), Failure>
         }
     }
     Ok(())
+}
+
+/// What is mounted here from now on stays here (mount_namespaces(7)).
+fn detach() -> Result<(), Failure> {
+    let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+    mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
+        .mount(|| "mount(2) of `/` as private".into())
 }
 
 /// A tmpfs, nosuid and nodev always.

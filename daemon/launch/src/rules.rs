@@ -108,7 +108,9 @@ impl Planned {
                 .handle_access(AccessNet::from_all(FLOOR))
                 .map_err(|error| refused(&error))?,
         };
-        Ok(Self(ruleset.create().map_err(|error| refused(&error))?))
+        // Set with the other ids, not here: a plan may leave it out.
+        let created = ruleset.create().map_err(|error| refused(&error))?;
+        Ok(Self(created.no_new_privs(false)))
     }
 
     fn allow(&mut self, place: &Path, access: BitFlags<AccessFs>) -> Result<(), Failure> {

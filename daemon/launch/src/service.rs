@@ -58,7 +58,7 @@ pub(crate) fn run(
     let done = seal(plan, service, &apart, &channel)
         .and_then(|sealed| plan::report(&channel, &sealed, &[]))
         .and_then(|()| plan::wait_for_go(&channel))
-        .and_then(|()| execute(service));
+        .and_then(|()| execute(plan, service));
     match done {
         Err(failure) => (failure, Some(channel)),
         Ok(never) => match never {},
@@ -129,15 +129,28 @@ fn seal(
         .keeps(Layer::Landlock)
         .then(|| Planned::service(service))
         .transpose()?;
+    let bind = |rules: Option<Planned>| -> Result<_, Failure> {
+        let landlocked = rules.map(Planned::seal).transpose()?;
+        let filtered = without
+            .keeps(Layer::Seccomp)
+            .then(|| Filter::service(service.network).install())
+            .transpose()?;
+        Ok((landlocked, filtered))
+    };
+    // Without no_new_privs the kernel takes rules and filters from root alone.
+    let (early, rules) = if without.keeps(Layer::NoNewPrivs) {
+        (None, rules)
+    } else {
+        (Some(bind(rules)?), None)
+    };
     identity::drop_root(plan.uid, plan.gid, without)?;
     // A change of ids clears it.
     process::parent_death_signal(Signal::SIGKILL, Some(parent.as_raw()))
         .step(|| "prctl(2) PR_SET_PDEATHSIG, of a parent that is alive".into())?;
-    let landlocked = rules.map(Planned::seal).transpose()?;
-    let filtered = without
-        .keeps(Layer::Seccomp)
-        .then(|| Filter::service(service.network).install())
-        .transpose()?;
+    let (landlocked, filtered) = match early {
+        Some(bound) => bound,
+        None => bind(rules)?,
+    };
     Ok(Report::Sealed {
         layers: read_back(plan, service, apart, &fds, landlocked.as_ref(), filtered)?,
         fds: Vec::new(),
@@ -222,7 +235,8 @@ fn read_back(
         | Layer::CgroupSockopt
         | Layer::CgroupSysctl
         | Layer::CgroupUnix => None,
-        Layer::Environment => Some(Status::Full),
+        Layer::Environment if Without(&plan.without).keeps(layer) => Some(Status::Full),
+        Layer::Environment => Some(left_out()),
         Layer::Fds => Some(fds.clone()),
         Layer::CgroupNamespace
         | Layer::IdMap
@@ -256,9 +270,16 @@ fn read_back(
         .collect())
 }
 
-fn execute(service: &Service) -> Result<Infallible, Failure> {
+fn execute(plan: &Plan, service: &Service) -> Result<Infallible, Failure> {
     let argv = arguments(service)?;
     let path = argv.first().cloned().unwrap_or_default();
-    execve(&path, &argv, &environment()?)
+    let mut environment = environment()?;
+    if !Without(&plan.without).keeps(Layer::Environment) {
+        for (name, value) in crate::command::inherited() {
+            let variable = [name.as_slice(), b"=", &value].concat();
+            environment.extend(CString::new(variable).ok());
+        }
+    }
+    execve(&path, &argv, &environment)
         .step(|| format!("execve(2) of `{}`", service.program.display()))
 }

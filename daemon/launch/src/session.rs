@@ -26,7 +26,7 @@ use crate::{
     listener::listen,
     observe::{self, Apart, Own, report},
     plan::{self, Descriptors, Without},
-    root::{self, Mounting as _, Root},
+    root::{self, Root},
     rules::{Planned, Sealed},
     stdio::Streams,
     workspace,
@@ -49,6 +49,8 @@ struct Built {
     placeholders: Vec<PathBuf>,
     mapped: Status,
     init: CString,
+    /// What the command inherits where the plan leaves out the layer that closes it.
+    kept: Vec<OwnedFd>,
 }
 
 /// Builds, seals, reports, waits for the word and executes custody-init. Comes back only with
@@ -73,13 +75,14 @@ fn build(
 ) -> Result<(Built, Command, Apart), Failure> {
     let without = Without(&plan.without);
     let apart = Apart::from_parent()?;
-    for layer in [
-        Layer::MountNamespace,
-        Layer::PidNamespace,
-        Layer::UtsNamespace,
+    for (layer, needed) in [
+        // Needed as a vessel even where the session's own root is left out of it.
+        (Layer::MountNamespace, true),
+        (Layer::PidNamespace, without.keeps(Layer::PidNamespace)),
+        (Layer::UtsNamespace, without.keeps(Layer::UtsNamespace)),
     ] {
         // What follows would change the host's.
-        if without.keeps(layer) && !apart.has(layer) {
+        if needed && !apart.has(layer) {
             return Err(Failure::refused(
                 Some(layer),
                 format!(
@@ -99,7 +102,7 @@ fn build(
                 "the plan brings no command".into(),
             )
         })
-        .and_then(Command::read)?;
+        .and_then(|fd| Command::read(fd, without))?;
     if without.keeps(Layer::ResourceLimits) {
         identity::expendable()?;
     }
@@ -109,9 +112,14 @@ fn build(
     let built = if without.keeps(Layer::MountNamespace) {
         own_root(plan, session, descriptors.workspace)?
     } else {
-        hosts_root(plan, session)?
+        hosts_root(plan, session, descriptors.workspace)?
     };
-    Ok((built, command, apart))
+    let kept = if without.keeps(Layer::Fds) {
+        Vec::new()
+    } else {
+        descriptors.inherit
+    };
+    Ok((Built { kept, ..built }, command, apart))
 }
 
 /// The root of the session's own.
@@ -138,25 +146,7 @@ fn own_root(plan: &Plan, session: &Session, given: Option<OwnedFd>) -> Result<Bu
         }
         root.show(shown)?;
     }
-    let maps = Without(&plan.without).keeps(Layer::IdMap);
-    let (placeholders, mapped) = match (&session.workspace, given) {
-        (None, None) => (Vec::new(), Status::NotNeeded),
-        (Some(workspace), Some(given)) => {
-            let made = workspace::show(&root, workspace, given, plan.uid, plan.gid, maps)?;
-            let mapped = if maps {
-                Status::Full
-            } else {
-                observe::none("left out by the plan", 0)
-            };
-            (made, mapped)
-        }
-        (Some(_), None) | (None, Some(_)) => {
-            return Err(Failure::refused(
-                Some(Layer::IdMap),
-                "a workspace needs both its path and its descriptor".into(),
-            ));
-        }
-    };
+    let (placeholders, mapped) = show_workspace(&root, &root.place("/proc"), plan, session, given)?;
     root.var_tmp()?;
     dev::close_proc(&root)?;
     let streams = match session.tty {
@@ -172,16 +162,52 @@ fn own_root(plan: &Plan, session: &Session, given: Option<OwnedFd>) -> Result<Bu
         placeholders,
         mapped,
         init: init_in(Path::new(PROGRAMS))?,
+        kept: Vec::new(),
     })
+}
+
+/// The workspace and what had to be made in it, and what became of its owner.
+fn show_workspace(
+    root: &Root,
+    proc: &Path,
+    plan: &Plan,
+    session: &Session,
+    given: Option<OwnedFd>,
+) -> Result<(Vec<PathBuf>, Status), Failure> {
+    match (&session.workspace, given) {
+        (None, None) => Ok((Vec::new(), Status::NotNeeded)),
+        (Some(workspace), Some(given)) => {
+            let maps = Without(&plan.without).keeps(Layer::IdMap);
+            let made = workspace::show(root, proc, workspace, given, (plan.uid, plan.gid), maps)?;
+            let mapped = if maps {
+                Status::Full
+            } else {
+                observe::none("left out by the plan", 0)
+            };
+            Ok((made, mapped))
+        }
+        (Some(_), None) | (None, Some(_)) => Err(Failure::refused(
+            Some(Layer::IdMap),
+            "a workspace needs both its path and its descriptor".into(),
+        )),
+    }
 }
 
 /// The host's root, for the bypass suite's arm without a mount namespace of the session's own.
 /// The listener is on a tmpfs in the listener's folder, so that the host's stays free.
-fn hosts_root(plan: &Plan, session: &Session) -> Result<Built, Failure> {
+fn hosts_root(plan: &Plan, session: &Session, given: Option<OwnedFd>) -> Result<Built, Failure> {
+    let root = Root::hosts()?;
     let folder = session.listener.parent().unwrap_or(Path::new("/"));
-    let private = nix::mount::MsFlags::MS_REC | nix::mount::MsFlags::MS_PRIVATE;
-    nix::mount::mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
-        .mount(|| "mount(2) of `/` as private".into())?;
+    let (placeholders, mapped) = if Without(&plan.without).keeps(Layer::IdMap) {
+        // The host's procfs knows this process's children under other numbers than this process.
+        dev::proc_at(folder)?;
+        let shown = show_workspace(&root, folder, plan, session, given)?;
+        nix::mount::umount2(folder, nix::mount::MntFlags::MNT_DETACH)
+            .of(Layer::MountNamespace, || "umount2(2) of a procfs".into())?;
+        shown
+    } else {
+        (Vec::new(), observe::none("left out by the plan", 0))
+    };
     root::tmpfs(folder, "mode=0755,size=64k", nix::mount::MsFlags::empty())?;
     let streams = match session.tty {
         None => Streams::pipes(plan.uid, plan.gid)?,
@@ -195,9 +221,10 @@ fn hosts_root(plan: &Plan, session: &Session) -> Result<Built, Failure> {
     Ok(Built {
         streams,
         listener: listen(&session.listener)?,
-        placeholders: Vec::new(),
-        mapped: observe::none("left out by the plan", 0),
+        placeholders,
+        mapped,
         init: init_in(&session.programs)?,
+        kept: Vec::new(),
     })
 }
 
@@ -229,31 +256,33 @@ fn finish(
         placeholders,
         mapped,
         init,
+        kept,
     } = built;
     let [stdin, stdout, stderr] = streams.inside;
-    let mut open = vec![stdin, stdout, stderr, channel, listener];
+    let mut leaving = vec![listener];
     let mut roles = vec![Role::Listener];
     for (role, end) in streams.outside {
         roles.push(role);
-        open.push(end);
+        leaving.push(end);
     }
-    // One call closes everything else: whatever came in by mistake, and the descriptors above.
-    let mut placed = match fd::place_from(0, open) {
-        Ok(placed) => placed,
-        Err(error) => {
-            let failed = Err::<Infallible, _>(error).of(Layer::Fds, || "close_range(2)".into());
-            let Err(failure) = failed;
-            return (failure, None);
-        }
+    let own = vec![stdin, stdout, stderr, channel];
+    let placed = if Without(&plan.without).keeps(Layer::Fds) {
+        place(own, leaving)
+    } else {
+        place_among(own, leaving, kept)
     };
-    let leaving = placed.split_off(CHANNEL.saturating_add(1));
+    let (mut placed, leaving) = match placed {
+        Ok(placed) => placed,
+        Err(failure) => return (failure, None),
+    };
     let Some(channel) = placed.pop() else {
         return (
             Failure::refused(Some(Layer::Fds), "no channel".into()),
             None,
         );
     };
-    let done = seal(plan, session, apart, mapped, leaving.len())
+    let done = closed(plan, leaving.len())
+        .and_then(|fds| seal(plan, session, apart, mapped, fds))
         .and_then(|layers| {
             let sealed = Report::Sealed {
                 layers,
@@ -274,17 +303,44 @@ fn finish(
     }
 }
 
+/// Descriptors at their numbers: the session's own and the channel, and those that leave.
+type Placed = (Vec<OwnedFd>, Vec<OwnedFd>);
+
+/// 0, 1, 2, the channel, and behind them what leaves. One call closes everything else: whatever
+/// came in by mistake, and what was opened here.
+fn place(own: Vec<OwnedFd>, leaving: Vec<OwnedFd>) -> Result<Placed, Failure> {
+    let count = own.len();
+    let all = own.into_iter().chain(leaving).collect();
+    let mut placed = fd::place_from(0, all).of(Layer::Fds, || "close_range(2)".into())?;
+    let leaving = placed.split_off(count);
+    Ok((placed, leaving))
+}
+
+/// The same without closing: `kept`, and what the launcher inherited, stay open under their
+/// numbers. What was opened here is close-on-exec.
+fn place_among(
+    own: Vec<OwnedFd>,
+    leaving: Vec<OwnedFd>,
+    kept: Vec<OwnedFd>,
+) -> Result<Placed, Failure> {
+    let placed = fd::place_over(0, own).of(Layer::Fds, || "dup2(2)".into())?;
+    for fd in kept {
+        fd::open_on_exec(&fd).of(Layer::Fds, || "fcntl(2) F_SETFD".into())?;
+        fd::leave_open(fd);
+    }
+    Ok((placed, leaving))
+}
+
 /// Gives up everything, in the only order that works, and reads it back.
 fn seal(
     plan: &Plan,
     session: &Session,
     apart: &Apart,
     mapped: Status,
-    leaving: usize,
+    fds: Status,
 ) -> Result<Vec<custody_wire::layer::Report>, Failure> {
     let without = Without(&plan.without);
     let workspace = session.workspace.as_ref().map(|found| found.path.as_path());
-    let fds = closed(leaving)?;
     if without.keeps(Layer::ResourceLimits) {
         identity::limit(session.limits)?;
     }
@@ -296,21 +352,38 @@ fn seal(
         })),
     )
     .step(|| "chdir(2) to the workspace".into())?;
+    // Without no_new_privs the kernel takes rules and filters from root alone.
+    let early = if without.keeps(Layer::NoNewPrivs) {
+        None
+    } else {
+        Some(bind(session, workspace, without)?)
+    };
     identity::drop_root(plan.uid, plan.gid, without)?;
     // A change of ids clears it, so it is set here. Without it a session would outlive custodyd.
     process::parent_death_signal(Signal::SIGKILL, None)
         .step(|| "prctl(2) PR_SET_PDEATHSIG".into())?;
-    let landlocked = if without.keeps(Layer::Landlock) {
-        Some(Planned::session(workspace)?.seal()?)
-    } else {
-        None
-    };
-    let filtered = if without.keeps(Layer::Seccomp) {
-        Some(Filter::session().install()?)
-    } else {
-        None
+    let (landlocked, filtered) = match early {
+        Some(bound) => bound,
+        None => bind(session, workspace, without)?,
     };
     read_back(plan, session, apart, mapped, fds, landlocked, filtered)
+}
+
+/// Landlock's rules and then the filters, as far as the plan has them.
+fn bind(
+    session: &Session,
+    workspace: Option<&Path>,
+    without: Without<'_>,
+) -> Result<(Option<Sealed>, Option<Installed>), Failure> {
+    let landlocked = without
+        .keeps(Layer::Landlock)
+        .then(|| Planned::session(workspace)?.seal())
+        .transpose()?;
+    let filtered = without
+        .keeps(Layer::Seccomp)
+        .then(|| Filter::session(session.profile).install())
+        .transpose()?;
+    Ok((landlocked, filtered))
 }
 
 fn read_back(
@@ -341,7 +414,8 @@ fn read_back(
             | Layer::CgroupSockopt
             | Layer::CgroupSysctl
             | Layer::CgroupUnix => None,
-            Layer::Environment => Some(Status::Full),
+            Layer::Environment if without.keeps(layer) => Some(Status::Full),
+            Layer::Environment => Some(left_out()),
             Layer::Fds => Some(fds.clone()),
             Layer::IdMap => Some(mapped.clone()),
             Layer::Landlock => Some(landlocked.as_ref().map_or_else(left_out, |_| Status::Full)),
@@ -382,7 +456,10 @@ pub(crate) fn refuses_a_network_socket() -> Status {
 }
 
 /// 0, 1, 2, the channel, and what leaves with the report; nothing else.
-fn closed(leaving: usize) -> Result<Status, Failure> {
+fn closed(plan: &Plan, leaving: usize) -> Result<Status, Failure> {
+    if !Without(&plan.without).keeps(Layer::Fds) {
+        return Ok(observe::none("left out by the plan", 0));
+    }
     let open = fd::open_numbers().of(Layer::Fds, || "listing `/proc/self/fd`".into())?;
     let most = CHANNEL.saturating_add(leaving);
     let expected = (0..=most).map(|number| i32::try_from(number).unwrap_or(-1));

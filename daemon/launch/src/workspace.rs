@@ -28,13 +28,13 @@ use crate::{
 };
 
 /// Shows the workspace at its own path and protects names in it. The answer names what had to be
-/// made in it.
+/// made in it. `proc` is a writable procfs of this pid namespace.
 pub(crate) fn show(
     root: &Root,
+    proc: &Path,
     workspace: &Workspace,
     given: OwnedFd,
-    uid: u32,
-    gid: u32,
+    (uid, gid): (u32, u32),
     mapped: bool,
 ) -> Result<Vec<PathBuf>, Failure> {
     let shown = workspace.path.as_path();
@@ -48,7 +48,7 @@ pub(crate) fn show(
     if mapped {
         let pair = |stored, shown| Pair { stored, shown };
         let namespace = user_namespace::with_maps(
-            &root.place("/proc"),
+            proc,
             pair(workspace.owner_uid, uid),
             pair(workspace.owner_gid, gid),
         )

@@ -9,61 +9,9 @@ use std::{
     path::Path,
 };
 
-use custody_wire::{
-    launch::{Outcome, Role, WindowSize},
-    layer::{Layer, Status},
-};
+use custody_wire::launch::{Outcome, Role, WindowSize};
 use nix::sys::wait::WaitStatus;
 use support::{GID, Start, UID, can_run};
-
-#[test]
-fn every_layer_is_full_or_not_needed() {
-    if !can_run() {
-        return;
-    }
-    let session = Start::sh("true").prepare().unwrap();
-    // custodyd attaches these, and reports them.
-    for layer in Layer::ALL.into_iter().filter(|one| !one.is_on_cgroup()) {
-        let wanted = if layer == Layer::IdMap {
-            Status::NotNeeded
-        } else {
-            Status::Full
-        };
-        assert_eq!(session.status_of(layer), &wanted, "{layer:?}");
-    }
-    assert!(
-        session
-            .layers
-            .iter()
-            .all(|report| !report.layer.is_on_cgroup())
-    );
-}
-
-#[test]
-fn a_layer_that_the_plan_leaves_out_is_reported_as_none() {
-    if !can_run() {
-        return;
-    }
-    for layer in [
-        Layer::Capabilities,
-        Layer::Landlock,
-        Layer::MountNamespace,
-        Layer::ResourceLimits,
-        Layer::Seccomp,
-        Layer::Uid,
-    ] {
-        let mut start = Start::sh("true");
-        start.without = vec![layer];
-        let session = start.prepare().unwrap();
-        assert_ne!(session.status_of(layer), &Status::Full, "{layer:?}");
-        let ended = session.run(b"");
-        assert_eq!(
-            ended.outcome,
-            Some(Outcome::Exited { code: 0 }),
-            "{layer:?} {ended:?}"
-        );
-    }
-}
 
 #[test]
 fn the_command_ends_and_its_status_comes_back() {

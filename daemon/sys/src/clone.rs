@@ -17,6 +17,7 @@ use std::{
 use nix::{
     fcntl::OFlag,
     libc,
+    sched::CloneFlags,
     unistd::{Pid, pipe2},
 };
 
@@ -25,6 +26,8 @@ use nix::{
 pub enum Namespaces {
     /// None: as the caller.
     Inherited,
+    /// Those of [`Namespaces::Own`] that are named here, and no others.
+    Only(CloneFlags),
     /// cgroup, ipc, mount, network, pid and uts namespaces of its own (namespaces(7)).
     Own,
 }
@@ -107,6 +110,9 @@ pub fn spawn(what: &Spawn<'_>) -> io::Result<Child> {
             | CLONE_INTO_CGROUP
             | match what.namespaces {
                 Namespaces::Inherited => 0,
+                Namespaces::Only(some) => {
+                    u64::try_from(some.bits() & OWN).map_err(io::Error::other)?
+                }
                 Namespaces::Own => u64::try_from(OWN).map_err(io::Error::other)?,
             },
         pidfd: ptr::from_mut(&mut pidfd).addr() as u64,

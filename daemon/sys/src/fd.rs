@@ -62,6 +62,21 @@ pub fn close_on_exec(fd: impl AsFd) -> io::Result<()> {
 /// # Errors
 /// When fcntl(2), dup2(2) or close_range(2) fails.
 pub fn place_from(first: RawFd, fds: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
+    let (placed, beyond) = place(first, fds)?;
+    close_from(beyond)?;
+    Ok(placed)
+}
+
+/// As [`place_from`], and every other number stays as it is.
+///
+/// # Errors
+/// When fcntl(2) or dup2(2) fails.
+pub fn place_over(first: RawFd, fds: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
+    Ok(place(first, fds)?.0)
+}
+
+/// The descriptors at their numbers, and the first number beyond them.
+fn place(first: RawFd, fds: Vec<OwnedFd>) -> io::Result<(Vec<OwnedFd>, RawFd)> {
     let count = i32::try_from(fds.len()).map_err(|_many| io::ErrorKind::InvalidInput)?;
     let beyond = first
         .checked_add(count)
@@ -69,21 +84,31 @@ pub fn place_from(first: RawFd, fds: Vec<OwnedFd>) -> io::Result<Vec<OwnedFd>> {
     // Out of the way first: a target number may be the source of a later one.
     let mut parked = Vec::with_capacity(fds.len());
     for fd in &fds {
-        parked.push(fcntl(fd, FcntlArg::F_DUPFD_CLOEXEC(beyond))?);
+        let raw = fcntl(fd, FcntlArg::F_DUPFD_CLOEXEC(beyond))?;
+        // SAFETY: fcntl(2) made this descriptor; nobody else knows it.
+        parked.push(unsafe { OwnedFd::from_raw_fd(raw) });
     }
     drop(fds);
     let mut placed = Vec::with_capacity(parked.len());
     for (target, source) in (first..).zip(&parked) {
         // SAFETY: dup2(2) with an open source; what the target number held is given up by this
         // function's contract, and the copy is not close-on-exec.
-        if unsafe { libc::dup2(*source, target) } < 0 {
+        if unsafe { libc::dup2(source.as_raw_fd(), target) } < 0 {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: dup2(2) made `target`, and nothing else owns it (contract).
         placed.push(unsafe { OwnedFd::from_raw_fd(target) });
     }
-    close_from(beyond)?;
-    Ok(placed)
+    Ok((placed, beyond))
+}
+
+/// Clears close-on-exec.
+///
+/// # Errors
+/// When fcntl(2) fails.
+pub fn open_on_exec(fd: impl AsFd) -> io::Result<()> {
+    fcntl(fd, FcntlArg::F_SETFD(FdFlag::empty()))?;
+    Ok(())
 }
 
 /// Gives up the value but leaves the number open, for the program that is executed next.

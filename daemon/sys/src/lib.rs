@@ -20,4 +20,5 @@ pub mod peer;
 pub mod pidfd;
 pub mod process;
 pub mod pty;
+pub mod seccomp;
 pub mod user_namespace;

@@ -146,7 +146,8 @@ pub enum Role {
     /// The command: a sealed memfd of NUL-ended strings: the count of arguments in decimal, the
     /// arguments, then `NAME=VALUE` for each environment variable.
     Command,
-    /// A descriptor that a service gets under this number, 3 and up, in the order of the plan.
+    /// A descriptor that a service gets under this number, 3 and up, in the order of the plan. A
+    /// session gets it, under any number from 4 up, only where the plan leaves out [`Layer::Fds`].
     Inherit,
     /// The session's listener (report).
     Listener,

@@ -10,10 +10,22 @@ use nix::libc;
 pub(crate) enum Subject {
     /// An agent: unix sockets alone, openat2 unknown.
     Session,
+    /// An agent under the profile `dev`: as above, and a process may trace another of the session.
+    TracingSession,
     /// A service of ours without a network: unix sockets alone.
     Service,
     /// A service of ours with the host's network.
     NetworkService,
+}
+
+#[cfg(test)]
+impl Subject {
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Session,
+        Self::TracingSession,
+        Self::Service,
+        Self::NetworkService,
+    ];
 }
 
 /// Calls that are refused whatever their arguments.
@@ -35,10 +47,33 @@ pub(crate) const UNKNOWN: &[Group] = &[Group {
 }];
 
 /// As [`UNKNOWN`], for sessions. Our own services open paths with openat2.
-pub(crate) const UNKNOWN_TO_SESSIONS: &[Group] = &[Group {
-    // JUSTIFICATION: openat2: mode bits in a structure, so set-user-id bits would not be seen
-    calls: &[libc::SYS_openat2],
-}];
+pub(crate) const UNKNOWN_TO_SESSIONS: &[Group] = &[
+    Group {
+        // JUSTIFICATION: openat2: mode bits in a structure, so set-user-id bits would not be seen
+        calls: &[libc::SYS_openat2],
+    },
+    Group {
+        // JUSTIFICATION: what the host's mounts and security modules are, and what of its files
+        // is in memory (which another session can tell, and answer by reading): new calls that
+        // every program does without
+        calls: &[
+            SYS_CACHESTAT,
+            SYS_LISTMOUNT,
+            SYS_LSM_GET_SELF_ATTR,
+            SYS_LSM_LIST_MODULES,
+            SYS_LSM_SET_SELF_ATTR,
+            SYS_STATMOUNT,
+        ],
+    },
+];
+
+// Not yet in every libc crate (arch/x86/entry/syscalls/syscall_64.tbl).
+const SYS_CACHESTAT: i64 = 451;
+const SYS_LISTMOUNT: i64 = 458;
+const SYS_LSM_GET_SELF_ATTR: i64 = 459;
+const SYS_LSM_LIST_MODULES: i64 = 461;
+const SYS_LSM_SET_SELF_ATTR: i64 = 460;
+const SYS_STATMOUNT: i64 = 457;
 
 /// Answered with EPERM.
 pub(crate) const REFUSED: &[Group] = &[
@@ -52,17 +87,12 @@ pub(crate) const REFUSED: &[Group] = &[
         ],
     },
     Group {
-        // JUSTIFICATION: other processes' memory, descriptors and registers; init has the
-        // session's uid
+        // JUSTIFICATION: samples of other processes and of the kernel; other processes' memory
+        // given back
         calls: &[
-            libc::SYS_kcmp,
             libc::SYS_perf_event_open,
-            libc::SYS_pidfd_getfd,
             libc::SYS_process_madvise,
             libc::SYS_process_mrelease,
-            libc::SYS_process_vm_readv,
-            libc::SYS_process_vm_writev,
-            libc::SYS_ptrace,
         ],
     },
     Group {
@@ -120,6 +150,18 @@ pub(crate) const REFUSED: &[Group] = &[
         ],
     },
     Group {
+        // JUSTIFICATION: calls that no program of this century makes, and that few kernels still
+        // have
+        calls: &[
+            libc::SYS__sysctl,
+            libc::SYS_lookup_dcookie,
+            libc::SYS_nfsservctl,
+            libc::SYS_sysfs,
+            libc::SYS_uselib,
+            libc::SYS_ustat,
+        ],
+    },
+    Group {
         // JUSTIFICATION: clocks and names of the machine
         calls: &[
             libc::SYS_adjtimex,
@@ -149,6 +191,25 @@ pub(crate) const REFUSED_TO_SESSIONS: &[Group] = &[Group {
     // JUSTIFICATION: memfd_secret: memory that not even root can look at; the vault keeps
     // credentials there
     calls: &[libc::SYS_memfd_secret],
+}];
+
+/// As [`REFUSED`], for everybody but a session under the profile `dev`.
+///
+/// There, debuggers and sanitizers look into processes of the session. What they reach is still
+/// held by the pid namespace, by Landlock (a process of another domain is not traced,
+/// Documentation/userspace-api/landlock.rst) and by the uid; custody-init is not dumpable
+/// (PR_SET_DUMPABLE, ptrace(2)). These filters bind a traced process too, after its tracer has
+/// had its say (seccomp(2), since Linux 4.8).
+pub(crate) const TRACING: &[Group] = &[Group {
+    // JUSTIFICATION: other processes' memory, descriptors and registers; init has the session's
+    // uid
+    calls: &[
+        libc::SYS_kcmp,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_ptrace,
+    ],
 }];
 
 /// What an argument must be for a rule to match.
@@ -181,18 +242,36 @@ const AF_INET6: u32 = 10;
 
 /// Of a session and of a service without a network: SOCK_STREAM (1) and SOCK_SEQPACKET (5) are
 /// the types with bit 0 and without bits 1 and 3; flags lie above (SOCK_TYPE_MASK, linux/net.h).
-pub(crate) const UNIX_SOCKETS: &[Check] = &[Check {
-    // JUSTIFICATION: families: only unix sockets; a network, netlink or vsock socket has no
-    // other lock (AF_VSOCK reaches the hypervisor past every namespace). Types: a datagram
-    // socket, and SOCK_RAW which is one, sends to any path without connect
-    calls: &[libc::SYS_socket, libc::SYS_socketpair],
-    rules: &[
-        &[(0, Test::IsNot(AF_UNIX))],
-        &[(1, Test::Lacks(1))],
-        &[(1, Test::Has(2))],
-        &[(1, Test::Has(8))],
-    ],
-}];
+pub(crate) const UNIX_SOCKETS: &[Check] = &[
+    Check {
+        // JUSTIFICATION: families: only unix sockets; a network, netlink or vsock socket has no
+        // other lock (AF_VSOCK reaches the hypervisor past every namespace). Types: a datagram
+        // socket, and SOCK_RAW which is one, sends to any path without connect
+        calls: &[libc::SYS_socket, libc::SYS_socketpair],
+        rules: &[
+            &[(0, Test::IsNot(AF_UNIX))],
+            &[(1, Test::Lacks(1))],
+            &[(1, Test::Has(2))],
+            &[(1, Test::Has(8))],
+        ],
+    },
+    Check {
+        // JUSTIFICATION: programs in the kernel that a socket runs (socket(7))
+        calls: &[libc::SYS_setsockopt],
+        rules: &[
+            &[(1, Test::Is(SOL_SOCKET)), (2, Test::Is(SO_ATTACH_FILTER))],
+            &[(1, Test::Is(SOL_SOCKET)), (2, Test::Is(SO_ATTACH_BPF))],
+            &[
+                (1, Test::Is(SOL_SOCKET)),
+                (2, Test::Is(SO_ATTACH_REUSEPORT_CBPF)),
+            ],
+            &[
+                (1, Test::Is(SOL_SOCKET)),
+                (2, Test::Is(SO_ATTACH_REUSEPORT_EBPF)),
+            ],
+        ],
+    },
+];
 
 /// Of a service with the host's network: SOCK_DGRAM (2) too, for names.
 pub(crate) const IP_SOCKETS: &[Check] = &[
@@ -211,6 +290,13 @@ pub(crate) const IP_SOCKETS: &[Check] = &[
             &[(1, Test::Masked(7, 3))],
             &[(1, Test::Masked(7, 4))],
             &[(1, Test::Has(6))],
+            // The protocols of these types that the hooks know; not MPTCP, UDP-Lite, ping (ip(7)).
+            &[
+                (0, Test::IsNot(AF_UNIX)),
+                (2, Test::IsNot(0)),
+                (2, Test::IsNot(IPPROTO_TCP)),
+                (2, Test::IsNot(IPPROTO_UDP)),
+            ],
         ],
     },
     Check {
@@ -223,19 +309,58 @@ pub(crate) const IP_SOCKETS: &[Check] = &[
         // JUSTIFICATION: source routing (IP_OPTIONS, IPV6_RTHDR) sends to another host than the
         // one that the connect hooks are shown. The C library's resolver sets IP_RECVERR and
         // IPV6_RECVERR alone (resolv/res_enable_icmp.c)
+        //
+        // And: programs in the kernel that a socket runs; another device than the route's
+        // (socket(7)); what TCP does beyond keeping a connection alive, Fast Open and the upper
+        // layer protocols above all (tcp(7)); all of udp(7)
         calls: &[libc::SYS_setsockopt],
         rules: &[
             &[(1, Test::Is(SOL_IP)), (2, Test::IsNot(IP_RECVERR))],
             &[(1, Test::Is(SOL_IPV6)), (2, Test::IsNot(IPV6_RECVERR))],
+            &[(1, Test::Is(SOL_SOCKET)), (2, Test::Is(SO_ATTACH_FILTER))],
+            &[(1, Test::Is(SOL_SOCKET)), (2, Test::Is(SO_ATTACH_BPF))],
+            &[
+                (1, Test::Is(SOL_SOCKET)),
+                (2, Test::Is(SO_ATTACH_REUSEPORT_CBPF)),
+            ],
+            &[
+                (1, Test::Is(SOL_SOCKET)),
+                (2, Test::Is(SO_ATTACH_REUSEPORT_EBPF)),
+            ],
+            &[(1, Test::Is(SOL_SOCKET)), (2, Test::Is(SO_BINDTODEVICE))],
+            &[
+                (1, Test::Is(IPPROTO_TCP)),
+                (2, Test::IsNot(TCP_KEEPCNT)),
+                (2, Test::IsNot(TCP_KEEPIDLE)),
+                (2, Test::IsNot(TCP_KEEPINTVL)),
+                (2, Test::IsNot(TCP_NODELAY)),
+                (2, Test::IsNot(TCP_QUICKACK)),
+                (2, Test::IsNot(TCP_USER_TIMEOUT)),
+            ],
+            &[(1, Test::Is(IPPROTO_UDP))],
         ],
     },
 ];
 
-// Levels and options of setsockopt(2) (ip(7), ipv6(7)).
+// Levels and options of setsockopt(2) (ip(7), ipv6(7), socket(7), tcp(7)).
+const IPPROTO_TCP: u32 = 6;
+const IPPROTO_UDP: u32 = 17;
+const IPV6_RECVERR: u32 = 25;
+const IP_RECVERR: u32 = 11;
 const SOL_IP: u32 = 0;
 const SOL_IPV6: u32 = 41;
-const IP_RECVERR: u32 = 11;
-const IPV6_RECVERR: u32 = 25;
+const SOL_SOCKET: u32 = 1;
+const SO_ATTACH_BPF: u32 = 50;
+const SO_ATTACH_FILTER: u32 = 26;
+const SO_ATTACH_REUSEPORT_CBPF: u32 = 51;
+const SO_ATTACH_REUSEPORT_EBPF: u32 = 52;
+const SO_BINDTODEVICE: u32 = 25;
+const TCP_KEEPCNT: u32 = 6;
+const TCP_KEEPIDLE: u32 = 4;
+const TCP_KEEPINTVL: u32 = 5;
+const TCP_NODELAY: u32 = 1;
+const TCP_QUICKACK: u32 = 12;
+const TCP_USER_TIMEOUT: u32 = 18;
 
 const S_ISUID: u32 = 0o4000;
 const S_ISGID: u32 = 0o2000;
@@ -253,6 +378,25 @@ const CLONE_NEW: [u32; 7] = [
 ];
 const RLIMIT_CORE: u32 = 4;
 const SECCOMP_FILTER_FLAG_NEW_LISTENER: u32 = 8;
+
+/// Of everybody but a session under the profile `dev`.
+pub(crate) const PERSONALITY: Check = Check {
+    // JUSTIFICATION: personalities switch off address randomisation and more; reading it stays
+    // possible
+    calls: &[libc::SYS_personality],
+    rules: &[&[(0, Test::IsNot(0)), (0, Test::IsNot(u32::MAX))]],
+};
+
+/// There, a debugger starts its program without address randomisation (ADDR_NO_RANDOMIZE).
+pub(crate) const PERSONALITY_OF_TRACEES: Check = Check {
+    // JUSTIFICATION: as above
+    calls: &[libc::SYS_personality],
+    rules: &[&[
+        (0, Test::IsNot(0)),
+        (0, Test::IsNot(0x4_0000)),
+        (0, Test::IsNot(u32::MAX)),
+    ]],
+};
 
 /// Of everybody.
 pub(crate) const CHECKED: &[Check] = &[
@@ -313,19 +457,24 @@ pub(crate) const CHECKED: &[Check] = &[
     },
     Check {
         // JUSTIFICATION: TIOCSTI and TIOCLINUX type into a terminal (CVE-2017-5226; the kernel
-        // reads 32 bits, CVE-2019-10063), TIOCSETD changes its line discipline
+        // reads 32 bits, CVE-2019-10063), TIOCSETD changes its line discipline, TIOCCONS takes
+        // the console's output. FS_IOC_SETFLAGS and FS_IOC_FSSETXATTR change a file's project:
+        // its owner may, and is then counted under another quota (ioctl_fsxattr in xfs(5))
         calls: &[libc::SYS_ioctl],
         rules: &[
             &[(1, Test::Is(0x5412))],
             &[(1, Test::Is(0x541c))],
+            &[(1, Test::Is(0x541d))],
             &[(1, Test::Is(0x5423))],
+            &[(1, Test::Is(0x4008_6602))],
+            &[(1, Test::Is(0x401c_5820))],
         ],
     },
     Check {
-        // JUSTIFICATION: personalities switch off address randomisation and more; reading it
-        // stays possible
-        calls: &[libc::SYS_personality],
-        rules: &[&[(0, Test::IsNot(0)), (0, Test::IsNot(u32::MAX))]],
+        // JUSTIFICATION: another command line and environment in /proc than the process has
+        // (PR_SET_MM)
+        calls: &[libc::SYS_prctl],
+        rules: &[&[(0, Test::Is(35))]],
     },
     Check {
         // JUSTIFICATION: a limit of 0 would let a piped core_pattern run again (core(5))

@@ -33,6 +33,7 @@ use custody_wire::{
     profile::Profile,
 };
 use nix::{
+    sched::CloneFlags,
     sys::wait::{WaitStatus, waitpid},
     unistd::{Pid, pipe2},
 };
@@ -99,9 +100,23 @@ pub(crate) struct Programs {
     pub(crate) launch: PathBuf,
     pub(crate) session: PathBuf,
     _kept: Option<TempDir>,
+    /// Where the listener's folder has to be the host's.
+    run: TempDir,
+}
+
+impl Programs {
+    /// Where the listener is: a session in the host's root needs a folder of the host's.
+    fn listener(&self, without: &[Layer]) -> PathBuf {
+        if without.contains(&Layer::MountNamespace) {
+            self.run.path().join("session.sock")
+        } else {
+            LISTENER.into()
+        }
+    }
 }
 
 pub(crate) fn programs() -> Programs {
+    let run = tempfile::tempdir_in("/run").unwrap();
     if let Some(folder) = std::env::var_os("CUSTODY_PROGRAMS") {
         let folder = PathBuf::from(folder);
         let session = folder.join("session");
@@ -109,6 +124,7 @@ pub(crate) fn programs() -> Programs {
             launch: folder.join("custody-launch"),
             session: if session.exists() { session } else { folder },
             _kept: None,
+            run,
         };
     }
     // A link, not a copy: a descriptor that is open for writing in another test's clone3 at this
@@ -122,6 +138,7 @@ pub(crate) fn programs() -> Programs {
         launch: env!("CARGO_BIN_EXE_custody-launch").into(),
         session,
         _kept: Some(kept),
+        run,
     }
 }
 
@@ -140,6 +157,9 @@ pub(crate) struct Start {
     pub(crate) tty: Option<WindowSize>,
     pub(crate) without: Vec<Layer>,
     pub(crate) uid: Option<u32>,
+    pub(crate) profile: Option<Profile>,
+    /// What lies beside the plan, to be inherited.
+    pub(crate) inherit: Vec<OwnedFd>,
 }
 
 impl Start {
@@ -161,6 +181,34 @@ impl Start {
     pub(crate) fn workspace(mut self, folder: &Path) -> Self {
         self.workspace = Some(folder.into());
         self
+    }
+
+    pub(crate) fn without(mut self, layers: &[Layer]) -> Self {
+        self.without = layers.to_vec();
+        self
+    }
+
+    pub(crate) fn profile(mut self, profile: Profile) -> Self {
+        self.profile = Some(profile);
+        self
+    }
+
+    /// As clone3 gives them where the plan's layers are all that is made. The mount namespace is
+    /// always made: the layer is the root in it.
+    fn namespaces(&self) -> Namespaces {
+        let flags = [
+            (Layer::CgroupNamespace, CloneFlags::CLONE_NEWCGROUP),
+            (Layer::IpcNamespace, CloneFlags::CLONE_NEWIPC),
+            (Layer::NetworkNamespace, CloneFlags::CLONE_NEWNET),
+            (Layer::PidNamespace, CloneFlags::CLONE_NEWPID),
+            (Layer::UtsNamespace, CloneFlags::CLONE_NEWUTS),
+        ];
+        Namespaces::Only(
+            flags
+                .into_iter()
+                .filter(|(layer, _)| !self.without.contains(layer))
+                .fold(CloneFlags::CLONE_NEWNS, |all, (_, flag)| all | flag),
+        )
     }
 
     fn plan(&self, programs: &Programs) -> (Plan, Vec<OwnedFd>) {
@@ -187,6 +235,10 @@ impl Start {
                 owner_gid: found.gid(),
             }
         });
+        for fd in &self.inherit {
+            fds.push(fd.try_clone().unwrap());
+            roles.push(Role::Inherit);
+        }
         let uid = self.uid.unwrap_or(UID);
         let plan = Plan {
             kind: Kind::Session(custody_wire::launch::Session {
@@ -195,8 +247,8 @@ impl Start {
                 workspace,
                 programs: programs.session.clone(),
                 tty: self.tty,
-                listener: LISTENER.into(),
-                profile: Profile::Standard,
+                listener: programs.listener(&self.without),
+                profile: self.profile.unwrap_or(Profile::Standard),
                 limits: Limits {
                     processes: 512,
                     open_files: 1024,
@@ -214,7 +266,8 @@ impl Start {
     pub(crate) fn prepare(self) -> Result<Session, String> {
         let programs = programs();
         let (plan, fds) = self.plan(&programs);
-        prepare(&plan, &fds, programs, Namespaces::Own)
+        let own = self.without.contains(&Layer::Cgroup).then(own_cgroup);
+        prepare_in(own.as_ref(), &plan, &fds, programs, self.namespaces())
     }
 
     /// Runs it to its end with nothing on standard input.
@@ -228,6 +281,16 @@ impl Start {
         let (plan, mut fds) = self.plan(&programs);
         fds[1] = File::open(other).unwrap().into();
         match prepare(&plan, &fds, programs, Namespaces::Own) {
+            Err(why) => why,
+            Ok(_session) => panic!("it was sealed"),
+        }
+    }
+
+    /// The refusal when it is started in these namespaces.
+    pub(crate) fn refused_in(self, namespaces: Namespaces) -> String {
+        let programs = programs();
+        let (plan, fds) = self.plan(&programs);
+        match prepare(&plan, &fds, programs, namespaces) {
             Err(why) => why,
             Ok(_session) => panic!("it was sealed"),
         }
@@ -257,7 +320,24 @@ pub(crate) struct Session {
     _programs: Programs,
 }
 
+/// The cgroup of this process itself.
+fn own_cgroup() -> Cgroup {
+    let text = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"));
+    Cgroup::open(&cgroup_root().unwrap().join(path.unwrap())).unwrap()
+}
+
 pub(crate) fn prepare(
+    plan: &Plan,
+    fds: &[OwnedFd],
+    programs: Programs,
+    namespaces: Namespaces,
+) -> Result<Session, String> {
+    prepare_in(None, plan, fds, programs, namespaces)
+}
+
+fn prepare_in(
+    cgroup: Option<&Cgroup>,
     plan: &Plan,
     fds: &[OwnedFd],
     programs: Programs,
@@ -276,7 +356,7 @@ pub(crate) fn prepare(
         argv: &[CString::new(programs.launch.to_str().unwrap()).unwrap()],
         envp: &[c"LEAK=from-the-launcher".into()],
         fds: &[null.as_fd(), null.as_fd(), stderr, theirs.as_fd()],
-        cgroup: group.0.as_fd(),
+        cgroup: cgroup.unwrap_or(&group.0).as_fd(),
         namespaces,
     })
     .unwrap();
