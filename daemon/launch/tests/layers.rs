@@ -3,10 +3,7 @@
 #[cfg(test)]
 mod support;
 
-use std::{
-    os::fd::{AsFd as _, OwnedFd},
-    path::Path,
-};
+use std::path::Path;
 
 use custody_wire::{
     launch::Outcome,
@@ -19,6 +16,7 @@ fn ours() -> impl Iterator<Item = Layer> {
     Layer::ALL.into_iter().filter(|one| !one.is_on_cgroup())
 }
 
+#[cfg(test)]
 fn session(script: &str, folder: &Path, without: &[Layer]) -> Session {
     Start::sh(script)
         .workspace(folder)
@@ -118,6 +116,7 @@ fn an_id_map_holds_in_the_hosts_root_too() {
 }
 
 /// A session that is handed a pipe beside its plan, and what it finds open from 3 up.
+#[cfg(test)]
 fn open_from_three(without: &[Layer]) -> String {
     let (_reader, writer) = nix::unistd::pipe().unwrap();
     let script = "for n in /proc/self/fd/*; do n=${n##*/}; test $n -gt 2 && readlink /proc/$$/fd/$n; \
@@ -153,7 +152,7 @@ for n in range(3, 20):
 ";
     for (without, wanted) in [(&[][..], ""), (&[Layer::Fds], "out")] {
         let mut start = Start::python(script).without(without);
-        start.inherit = vec![OwnedFd::from(theirs.as_fd().try_clone_to_owned().unwrap())];
+        start.inherit = vec![theirs.try_clone().unwrap()];
         let ended = start.run();
         assert_eq!(ended.text(), "");
         let mut said = [0; 8];
