@@ -9,6 +9,7 @@
 //! | [`hooks`] | eBPF: loaded, attached, pinned; the egress map; events of denials |
 //! | [`places`] | folders, the lock, the operators' socket |
 //! | [`process`] | one program, started through custody-launch |
+//! | [`refused`] | configurations that a profile refuses, looked for with procfs and the kernel |
 //! | [`serve`] | the loop: services, sessions, fronts, workers |
 //! | [`uids`] | which uid of a range is next |
 //! | [`words`] | what our programs say on standard error, in our log |
@@ -25,6 +26,7 @@ pub mod denials;
 pub mod hooks;
 pub mod places;
 pub mod process;
+pub mod refused;
 pub mod serve;
 pub mod uids;
 pub mod words;

@@ -12,6 +12,7 @@ use custody_config::{Config, PATH};
 use custody_supervisor::{
     checks::{check, kernel, root},
     hooks::Hooks,
+    refused::start,
     serve::serve,
 };
 use nix::sys::{
@@ -39,7 +40,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Whatever the log's filter says: the reason belongs on stderr.
-            let text = format!("custodyd: {error:#}\n");
+            let refused = start::named(&error)
+                .map(|it| format!("refused configuration {}: ", it.id()))
+                .unwrap_or_default();
+            let text = format!("custodyd: {refused}{error:#}\n");
             if std::io::stderr().write_all(text.as_bytes()).is_err() {
                 // Nobody listens.
             }
@@ -52,12 +56,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     root()?;
     let (config, path) = configuration(arguments.config)?;
     let checked = check(config)?;
-    if let Some(pid) = kernel::tracer()? {
-        tracing::warn!(
-            pid,
-            "a process traces custodyd and sees what passes through it"
-        );
-    }
+    start::look(&checked.config)?;
     if kernel::has_own_mounts() {
         tracing::warn!(
             "custodyd is in a mount namespace of its own: workspaces will be refused, and hooks \

@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod doctor;
 pub mod frame;
 pub mod launch;
 pub mod layer;
@@ -25,6 +26,7 @@ pub mod operator;
 pub mod perform;
 pub mod permit;
 pub mod profile;
+pub mod refused;
 pub mod session;
 pub mod supervise;
 

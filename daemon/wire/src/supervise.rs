@@ -25,6 +25,9 @@ pub const CHANNEL_FD: i32 = 3;
 /// The most addresses that one worker's egress holds: what a name usually has, twice.
 pub const EGRESS_MAX: usize = 16;
 
+/// The most bytes that custodyd says of a refused configuration; a path in them may be long.
+pub const CONFIGURATION_WORDS_MAX: usize = 8 << 10;
+
 /// control → custodyd.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum ControlOrder {
@@ -123,6 +126,17 @@ pub enum End {
 /// Why a session does not start.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error, Deserialize, Serialize)]
 pub enum StartRefusal {
+    /// The profile refuses this configuration of the host or the session (`crate::refused`).
+    #[error("refused configuration {id} (profile `{profile}`): {words}")]
+    Configuration {
+        /// Its name.
+        id: String,
+        /// What was found, what to do, and the names of others that were found: at most
+        /// [`CONFIGURATION_WORDS_MAX`] bytes.
+        words: String,
+        /// The profile's name.
+        profile: String,
+    },
     /// A step of the launch failed outside the layers.
     #[error("the session could not be started: {step} (errno {errno})")]
     Failed {

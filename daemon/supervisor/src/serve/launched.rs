@@ -16,7 +16,7 @@ use super::{
     sessions::{Last, Phase, failed},
     standing::{in_words, suffices},
 };
-use crate::hooks::Group;
+use crate::{hooks::Group, refused::weaknesses};
 
 impl Custodyd {
     /// custody-launch reported.
@@ -96,6 +96,8 @@ impl Custodyd {
         if !matches!(session.phase, Phase::Launching) {
             return Ok(()); // stopped meanwhile
         }
+        self.look_at_sealed(number, id)?;
+        let session = self.sessions.get_mut(&id).ok_or_else(gone)?;
         suffices(session.profile, &layers, session.workspace.is_some())?;
         if roles.len() != fds.len() {
             return Err(StartRefusal::Failed {
@@ -139,6 +141,9 @@ impl Custodyd {
             .map_err(|error| failed("custody-launch", &error))?;
         if let Some(session) = self.sessions.get_mut(&id) {
             session.phase = Phase::Running;
+            for weak in weaknesses(session.profile, &session.findings) {
+                tracing::warn!(session = %id, profile = session.profile.as_str(), weak, "permitted");
+            }
         }
         tracing::info!(session = %id, uid, %policy, "session runs");
         self.give(

@@ -9,6 +9,7 @@
 //! | [`launched`] | what custody-launch reported of a session |
 //! | [`over`] | a session of which nothing is left |
 //! | [`plans`] | what each of our programs may see |
+//! | [`refusing`] | configurations that a session's profile refuses |
 //! | [`say`] | errors and names in the words of messages |
 //! | [`services`] | control, gate, vault, resolver: started, linked, started again |
 //! | [`sessions`] | a session from the order to its killing |
@@ -23,6 +24,7 @@ mod heads;
 mod launched;
 mod over;
 mod plans;
+mod refusing;
 mod say;
 mod services;
 mod sessions;
@@ -265,6 +267,7 @@ impl Custodyd {
                 Ok(dropped) => self.denials.tick(now, dropped),
                 Err(error) => tracing::warn!(error = chain(&error), "the count of lost denials"),
             }
+            self.look_again();
         }
         self.advance_mode(now);
     }

@@ -19,6 +19,7 @@ use std::{
 use custody_wire::{
     launch::{Kind, LISTENER, Limits, Outcome, Plan, Role, Session as Confined, Workspace},
     profile::Profile,
+    refused::Refused,
     supervise::{ControlNotice, End, Start, StartRefusal},
 };
 use gate::id::{PolicyName, SessionId};
@@ -33,7 +34,8 @@ use super::{
 use crate::{
     hooks::Group,
     process::{Process, ProcessError},
-    workspace,
+    refused::{Finding, refusal},
+    workspace::{self, WorkspaceError},
 };
 
 /// The signals that the CLI forwards (signal(7)); SIGKILL is `Stop`.
@@ -63,6 +65,8 @@ pub(super) struct Session {
     pub(super) placeholders: Vec<PathBuf>,
     pub(super) listener: Option<OwnedFd>,
     pub(super) front_ends: VecDeque<Instant>,
+    /// What was found before the launch and its profile permits.
+    pub(super) findings: Vec<Finding>,
     outcome: Option<Outcome>,
 }
 
@@ -150,7 +154,9 @@ impl Custodyd {
             ));
         }
         let workspace = match (&start.workspace, fds.get(1)) {
-            (Some(path), Some(fd)) => Some(self.check_workspace(fd, path, start.caller_uid)?),
+            (Some(path), Some(fd)) => {
+                Some(self.check_workspace(fd, path, start.caller_uid, profile)?)
+            }
             (None | Some(_), _) => None,
         };
         let kept = match (start.workspace, fds.get(1)) {
@@ -163,7 +169,15 @@ impl Custodyd {
             (None | Some(_), _) => None,
         };
 
+        let command = fds.first().ok_or_else(|| StartRefusal::Order {
+            why: "the command did not come".into(),
+        })?;
+        let findings = self.look_at_order(profile, command, fds.get(1))?;
         let uid = self.agents.take().ok_or(StartRefusal::NoUid)?;
+        if let Err(refusal) = self.look_at_uid(profile, uid) {
+            self.agents.give_back(uid);
+            return Err(refusal);
+        }
         let made = self
             .cgroups
             .fresh(Group::Agents, &start.session.to_string());
@@ -210,6 +224,7 @@ impl Custodyd {
             placeholders: Vec::new(),
             listener: None,
             front_ends: VecDeque::new(),
+            findings,
             outcome: None,
         };
         self.sessions.insert(start.session, session);
@@ -221,6 +236,7 @@ impl Custodyd {
         fd: &OwnedFd,
         path: &str,
         caller: u32,
+        profile: Profile,
     ) -> Result<Workspace, StartRefusal> {
         let paths = &self.checked.config.paths;
         let ours = [
@@ -232,10 +248,14 @@ impl Custodyd {
             self.checked.programs.folder().into(),
         ];
         workspace::check(fd, Path::new(path), caller, &ours).map_err(|error| {
-            StartRefusal::Workspace {
-                path: path.into(),
-                why: chain(&error),
-            }
+            let WorkspaceError::Custody { place } = &error else {
+                return StartRefusal::Workspace {
+                    path: path.into(),
+                    why: chain(&error),
+                };
+            };
+            let found = format!("`{path}` holds or lies in `{}`", place.display());
+            holds_state(profile, found)
         })
     }
 
@@ -350,6 +370,13 @@ impl Custodyd {
             .map(|(id, session)| (*id, session.policy.clone()))
             .collect()
     }
+}
+
+/// The workspace is Custody's own place, or holds it. Every profile refuses that.
+fn holds_state(profile: Profile, found: String) -> StartRefusal {
+    let finding = Finding::new(Refused::WorkspaceHoldsState, found);
+    refusal(profile, std::slice::from_ref(&finding))
+        .unwrap_or(StartRefusal::Order { why: finding.found })
 }
 
 pub(super) fn failed(step: &str, error: &(dyn std::error::Error + 'static)) -> StartRefusal {

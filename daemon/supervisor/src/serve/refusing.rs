@@ -1,0 +1,160 @@
+//! Refused configurations of a session: at the order, before its command is executed, and of the
+//! vault from time to time. What is looked for is in [`refused`](crate::refused).
+
+use std::{
+    os::fd::{AsFd, OwnedFd},
+    path::PathBuf,
+    thread,
+    time::Duration,
+};
+
+use custody_wire::{profile::Profile, refused::Refused, supervise::StartRefusal};
+use gate::id::SessionId;
+
+use super::{Custodyd, Part, services::Service, sessions::Phase};
+use crate::refused::{
+    Finding, environment, host,
+    process::{self, Expected},
+    refusal,
+    shown::{self, Looked},
+    vault, workspace,
+};
+
+/// A vault that was started a moment ago is dumpable until its first instructions have run.
+const VAULT_LOOKS: u32 = 10;
+const VAULT_PAUSE: Duration = Duration::from_millis(5);
+
+impl Custodyd {
+    /// What is found before anything of the session is made.
+    ///
+    /// # Errors
+    /// The first that `profile` refuses.
+    pub(super) fn look_at_order(
+        &self,
+        profile: Profile,
+        command: impl AsFd,
+        folder: Option<&OwnedFd>,
+    ) -> Result<Vec<Finding>, StartRefusal> {
+        let mut findings = host::look(&self.checked.config);
+        findings.extend(self.look_at_vault());
+        findings.extend(environment::look(command));
+        if let Some(folder) = folder {
+            let seen = workspace::look(folder);
+            findings.extend(seen.findings);
+            if seen.incomplete {
+                tracing::info!("a workspace has more entries than are looked at for credentials");
+            }
+        }
+        passed(profile, findings)
+    }
+
+    /// What is found of the session's process when it is sealed.
+    ///
+    /// # Errors
+    /// The first that the session's profile refuses.
+    pub(super) fn look_at_sealed(&self, number: u64, id: SessionId) -> Result<(), StartRefusal> {
+        let (Some((_, process)), Some(session)) =
+            (self.processes.get(&number), self.sessions.get(&id))
+        else {
+            return Ok(()); // stopped meanwhile
+        };
+        let pid = process.pid();
+        let expected = Expected {
+            uid: session.uid,
+            cgroup: process.cgroup.path(),
+        };
+        let mut findings = process::look(pid, expected);
+        let paths = &self.checked.config.paths;
+        let mut secret = host::credential_files(&self.checked.config);
+        secret.extend([
+            paths.policies.clone(),
+            paths.runtime.clone(),
+            paths.state.clone(),
+        ]);
+        let mut places: Vec<PathBuf> = self
+            .checked
+            .policies
+            .get(&session.policy)
+            .map(|policy| {
+                policy
+                    .session()
+                    .read_only
+                    .iter()
+                    .map(PathBuf::from)
+                    .collect()
+            })
+            .unwrap_or_default();
+        // What lies in the workspace was looked at already, and by name.
+        places.retain(|place| {
+            session
+                .workspace
+                .as_ref()
+                .is_none_or(|it| !place.starts_with(&it.path))
+        });
+        let looked = Looked {
+            places: &places,
+            secret: &secret,
+        };
+        findings.extend(shown::look(pid, looked));
+        passed(session.profile, findings).map(drop)
+    }
+
+    /// The next agent's uid is nobody else's.
+    ///
+    /// # Errors
+    /// Who has it.
+    pub(super) fn look_at_uid(&self, profile: Profile, uid: u32) -> Result<(), StartRefusal> {
+        // One that ended a moment ago is ours, and gone in a moment.
+        passed(profile, host::uid_in_use(uid).into_iter().collect()).map(drop)
+    }
+
+    fn look_at_vault(&self) -> Vec<Finding> {
+        let Some(number) = self
+            .numbers_of(|part| part == Part::Service(Service::Vault))
+            .pop()
+            .filter(|_| self.slots.is_running(Service::Vault))
+        else {
+            return Vec::new(); // it is started again, and has nothing yet
+        };
+        let Some((_, process)) = self.processes.get(&number) else {
+            return Vec::new();
+        };
+        let uid = self.ids(Service::Vault).uid;
+        let mut findings = vault::look(process.pid(), uid);
+        for _ in 1..VAULT_LOOKS {
+            if !findings.iter().any(|it| it.which == Refused::VaultDumpable) {
+                break;
+            }
+            thread::sleep(VAULT_PAUSE);
+            findings = vault::look(process.pid(), uid);
+        }
+        findings
+    }
+
+    /// Ends every session whose profile refuses what was found of vault and custodyd meanwhile.
+    pub(super) fn look_again(&mut self) {
+        if self.sessions.is_empty() {
+            return;
+        }
+        let mut findings = self.look_at_vault();
+        findings.extend(host::custodyd_traced());
+        let refused: Vec<(SessionId, StartRefusal)> = self
+            .sessions
+            .iter()
+            .filter(|(_, session)| !matches!(session.phase, Phase::Ending(_)))
+            .filter_map(|(id, session)| Some((*id, refusal(session.profile, &findings)?)))
+            .collect();
+        for (id, why) in refused {
+            let why = why.to_string();
+            tracing::error!(session = %id, why, "a session is ended");
+            self.stop_session(id, &why);
+        }
+    }
+}
+
+fn passed(profile: Profile, findings: Vec<Finding>) -> Result<Vec<Finding>, StartRefusal> {
+    match refusal(profile, &findings) {
+        Some(refusal) => Err(refusal),
+        None => Ok(findings),
+    }
+}
