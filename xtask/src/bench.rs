@@ -12,10 +12,12 @@ use crate::{
 
 mod call;
 mod client;
+mod confinement;
 mod launch;
 mod series;
 
 pub(crate) use client::{Args as ClientArgs, run as client};
+pub(crate) use confinement::{LoopArgs, measuring_loop};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -25,6 +27,9 @@ pub(crate) struct Args {
     /// How many turns each contender takes
     #[arg(long, default_value_t = 200)]
     turns: usize,
+    /// Fetch the other sandboxes that npm and cargo have first (`confinement`)
+    #[arg(long)]
+    install: bool,
     /// Everything is installed and built: only run it (as root)
     #[arg(long, hide = true)]
     built: bool,
@@ -34,6 +39,8 @@ pub(crate) struct Args {
 enum What {
     /// A call through the gate, beside a bare keep-alive request
     Call,
+    /// One probe inside every sandbox that is installed; then what ours costs, beside bare
+    Confinement,
     /// A confined launch, beside fork+exec and other sandboxes
     Launch,
 }
@@ -50,6 +57,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
         let program = std::env::current_exe().context("cannot find our own program")?;
         let what = match args.what {
             What::Call => "call",
+            What::Confinement => "confinement",
             What::Launch => "launch",
         };
         let mut command = places::as_root("env");
@@ -57,13 +65,15 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
             .args(places.variables())
             .arg(program)
             .args(["bench", what, "--built", "--turns"])
-            .arg(args.turns.to_string());
+            .arg(args.turns.to_string())
+            .args(args.install.then_some("--install"));
         return stage::must(&mut command);
     }
     stage::interrupted(); // from here on, Ctrl-C cleans up
     say::step(format_args!("{} turns each, taken by turns", args.turns));
     match args.what {
         What::Call => call::run(places, args.turns),
+        What::Confinement => confinement::run(places, args.turns, args.install),
         What::Launch => launch::run(places, args.turns),
     }
 }

@@ -35,6 +35,9 @@ enum Command {
     /// The benchmark's agent
     #[command(hide = true)]
     BenchClient(bench::ClientArgs),
+    /// The benchmark's loop
+    #[command(hide = true)]
+    BenchLoop(bench::LoopArgs),
     /// Build every program into `<target>/custody`, root-owned
     Build(build::Args),
     /// Build the eBPF object into `<target>/ebpf/custody.bpf.o`
@@ -58,9 +61,12 @@ fn main() -> ExitCode {
     if let Command::BenchClient(args) = &cli.command {
         return end(bench::client(args)); // inside a session there is no workspace
     }
+    if let Command::BenchLoop(args) = &cli.command {
+        return end(bench::measuring_loop(args));
+    }
     end(Places::find().and_then(|places| match cli.command {
         Command::Bench(args) => bench::run(&places, &args),
-        Command::BenchClient(_) => Ok(()),
+        Command::BenchClient(_) | Command::BenchLoop(_) => Ok(()),
         Command::Build(args) => build::run(&places, &args),
         Command::BuildEbpf => build_ebpf::run(&places).map(drop),
         Command::Bypass(args) => bypass::run(&places, &args),

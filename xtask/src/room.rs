@@ -144,15 +144,21 @@ impl Room {
         Ok(folder)
     }
 
-    /// The demo's policy, for this service and with the agent's own install shown.
-    pub(crate) fn write_policy(&self, places: &Places, service: SocketAddr) -> Result<()> {
+    /// The demo's policy, for this service and with the agent's own install shown, and `more`.
+    pub(crate) fn write_policy(
+        &self,
+        places: &Places,
+        service: SocketAddr,
+        more: &[PathBuf],
+    ) -> Result<()> {
         let path = places.root.join("fixtures/policies/demo.toml");
         let policy = fs::read_to_string(&path)
             .with_context(|| format!("cannot read `{}`", path.display()))?;
-        let mounts = format!(
-            "[session]\nmounts = {{ read_only = [{:?}] }}\n",
-            self.agent()
-        );
+        let shown: Vec<PathBuf> = [self.agent()]
+            .into_iter()
+            .chain(more.iter().cloned())
+            .collect();
+        let mounts = format!("[session]\nmounts = {{ read_only = {shown:?} }}\n");
         let placed =
             policy
                 .replace(SERVICE, &service.to_string())
@@ -197,6 +203,31 @@ impl Room {
     /// Shows a file to agents, beside the demo's own.
     pub(crate) fn show(&self, name: &str, file: &Path) -> Result<()> {
         copy(file, &self.agent().join(name))
+    }
+
+    /// Shows our own program to agents: parts of it run inside.
+    pub(crate) fn show_own_program(&self) -> Result<()> {
+        let own = std::env::current_exe().context("cannot find our own program")?;
+        self.show("xtask", &own)
+    }
+
+    /// Where [`Room::show_own_program`] shows it.
+    pub(crate) fn own_program(&self) -> PathBuf {
+        self.agent().join("xtask")
+    }
+
+    /// A folder that everyone may look into.
+    pub(crate) fn open_folder(&self, name: &str) -> Result<PathBuf> {
+        let folder = self.folder.join(name);
+        fs::create_dir(&folder).with_context(|| format!("cannot make `{name}`"))?;
+        open_to_all(&folder)?;
+        Ok(folder)
+    }
+
+    /// The operator's home.
+    pub(crate) fn home(&self) -> Result<PathBuf> {
+        self.open_folder("home")?;
+        self.private("home", User::Operator)
     }
 
     fn write(&self, name: &str, mode: u32, text: &str) -> Result<()> {
@@ -333,7 +364,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// A token that nobody has seen before: what a canary has to be.
-fn token() -> Result<String> {
+pub(crate) fn token() -> Result<String> {
     let mut bytes = [0; 16];
     fs::File::open("/dev/urandom")
         .and_then(|mut random| random.read_exact(&mut bytes))

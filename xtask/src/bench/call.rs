@@ -56,11 +56,8 @@ const CASES: [Case; 2] = [
 pub(super) fn run(places: &Places, turns: usize) -> Result<()> {
     let room = Room::make(places)?;
     let service = Service::start(places, &room)?;
-    room.write_policy(places, service.address())?;
-    room.show(
-        "xtask",
-        &std::env::current_exe().context("cannot find our own program")?,
-    )?;
+    room.write_policy(places, service.address(), &[])?;
+    room.show_own_program()?;
     let daemon = Daemon::start(&room)?;
     let mut bare = Bare::connect(&room, &service)?;
     let mut agent = Agent::start(&room, &daemon)?;
@@ -103,7 +100,7 @@ impl Agent {
             .args(["run", "--policy", "demo", "--value"])
             .arg(format!("customer={CUSTOMER}"))
             .args(["--owned", "notes=inbox-1", "--owned", "pages=status", "--"])
-            .arg(room.agent().join("xtask"))
+            .arg(room.own_program())
             .arg("bench-client")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());

@@ -28,7 +28,7 @@ struct Contender<'a> {
 pub(super) fn run(places: &Places, turns: usize) -> Result<()> {
     let room = Room::make(places)?;
     let service = Service::start(places, &room)?;
-    room.write_policy(places, service.address())?;
+    room.write_policy(places, service.address(), &[])?;
     let daemon = Daemon::start(&room)?;
 
     let mut contenders = vec![
@@ -60,13 +60,13 @@ pub(super) fn run(places: &Places, turns: usize) -> Result<()> {
     let before = daemon.cpu();
     for turn in 0..turns + WARM_UP {
         for contender in &mut contenders {
-            let cpu = children_cpu()?;
+            let cpu = cpu_of(UsageWho::RUSAGE_CHILDREN)?;
             let time = (contender.turn)()?;
             if turn >= WARM_UP {
                 contender.series.push(time);
                 contender
                     .series
-                    .add_cpu(children_cpu()?.saturating_sub(cpu));
+                    .add_cpu(cpu_of(UsageWho::RUSAGE_CHILDREN)?.saturating_sub(cpu));
             }
         }
         if stage::interrupted() {
@@ -138,9 +138,9 @@ fn bwrap() -> Command {
     command
 }
 
-/// What ended children have used.
-fn children_cpu() -> Result<Duration> {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("getrusage")?;
+/// The processor time that `who` has used.
+pub(super) fn cpu_of(who: UsageWho) -> Result<Duration> {
+    let usage = getrusage(who).context("getrusage")?;
     let time = |value: nix::sys::time::TimeVal| {
         let micros = value.tv_sec() * 1_000_000 + value.tv_usec();
         Duration::from_micros(u64::try_from(micros).unwrap_or_default())

@@ -1,0 +1,229 @@
+//! Work that agents do, inside a session with a workspace and bare in the same folder.
+
+use std::{
+    ffi::OsString,
+    fs,
+    os::unix::fs::chown,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use nix::sys::resource::UsageWho;
+
+use super::{
+    super::{
+        launch::cpu_of,
+        series::{Series, compare},
+    },
+    peers,
+};
+use crate::{
+    room::{Room, User, daemon::Daemon},
+    say, stage,
+};
+
+/// As many as a build allows.
+const TURNS_MAX: usize = 15;
+
+const FILES: usize = 40_000;
+const A_FOLDER: usize = 200;
+
+/// One kind of work, as a shell script that begins in its folder.
+struct Work {
+    name: &'static str,
+    script: String,
+}
+
+/// Where the compiler is, for the policy to show; nothing if there is none.
+pub(super) fn toolchain() -> Vec<PathBuf> {
+    stage::output(Command::new("rustc").args(["--print", "sysroot"]))
+        .map(|path| vec![PathBuf::from(path)])
+        .unwrap_or_default()
+}
+
+pub(super) fn run(room: &Room, daemon: &Daemon<'_>, turns: usize) -> Result<()> {
+    let folder = room.open_folder("work")?;
+    let mut all = Vec::new();
+    match toolchain().first() {
+        Some(sysroot) => {
+            a_crate(&folder.join("crate"))?;
+            let bin = sysroot.join("bin");
+            all.push(Work {
+                name: "cargo build of a small crate",
+                script: format!(
+                    "cd crate && rm -rf target && PATH={bin}:$PATH CARGO_HOME=$PWD/home \
+                     RUSTC={bin}/rustc {bin}/cargo build --quiet --offline",
+                    bin = bin.display()
+                ),
+            });
+        }
+        None => say::line("not attempted: a build: there is no rustc"),
+    }
+    fs::write(folder.join("test_work.py"), TESTS).context("the tests")?;
+    all.push(Work {
+        name: "a Python test suite",
+        script: "PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m unittest -q test_work 2>/dev/null"
+            .into(),
+    });
+    let files = folder.join("files");
+    small_files(&files)?;
+    all.push(Work {
+        name: "git status in a tree of 40,000 files",
+        script: "cd files && git status --porcelain >/dev/null".into(),
+    });
+    all.push(Work {
+        name: "reading 40,000 small files",
+        script: "exec /usr/bin/python3 -c \"import os\nfor d, _, n in os.walk('files'):\n if '.git' not in d:\n  for f in n: open(os.path.join(d, f), 'rb').read()\"".into(),
+    });
+    give_to_operator(room, &folder)?;
+    let mut git = peers::as_operator(room, &files, &["/bin/sh", "-c", GIT].map(OsString::from));
+    stage::output(&mut git)?;
+
+    for work in &all {
+        one(room, daemon, &folder, work, turns.min(TURNS_MAX))?;
+    }
+    Ok(())
+}
+
+/// A tree that git knows, without anybody's name in it.
+const GIT: &str = "git init -q . && git add -A && \
+    git -c user.name=bench -c user.email=bench@example.org commit -qm bench && git status >/dev/null";
+
+fn one(room: &Room, daemon: &Daemon<'_>, folder: &Path, work: &Work, turns: usize) -> Result<()> {
+    let argv = ["/bin/sh", "-c", work.script.as_str()].map(OsString::from);
+    let bare = || peers::as_operator(room, folder, &argv);
+    let inside = || {
+        let mut command = daemon.cli();
+        command
+            .args(["run", "--policy", "demo", "--workdir"])
+            .arg(folder)
+            .arg("--")
+            .args(&argv);
+        command
+    };
+    let mut series = [Series::new("bare"), Series::new("in a session")];
+    // Once each for nothing: the page cache is warm for both.
+    timed(bare())?;
+    timed(inside())?;
+    for _ in 0..turns {
+        let before = cpu_of(UsageWho::RUSAGE_CHILDREN)?;
+        series[0].push(timed(bare())?);
+        series[0].add_cpu(cpu_of(UsageWho::RUSAGE_CHILDREN)?.saturating_sub(before));
+        let before = cpu_of(UsageWho::RUSAGE_CHILDREN)? + daemon.cpu();
+        series[1].push(timed(inside())?);
+        series[1]
+            .add_cpu((cpu_of(UsageWho::RUSAGE_CHILDREN)? + daemon.cpu()).saturating_sub(before));
+        if stage::interrupted() {
+            bail!("interrupted");
+        }
+    }
+    say::line(format_args!("\n{}:", work.name));
+    compare(&series);
+    Ok(())
+}
+
+fn timed(mut command: Command) -> Result<Duration> {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let started = Instant::now();
+    let output = command.output().context("cannot start the work")?;
+    let time = started.elapsed();
+    ensure!(
+        output.status.success(),
+        "{} failed: {}: {}",
+        stage::Shown(&command),
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(time)
+}
+
+fn a_crate(folder: &Path) -> Result<()> {
+    let source = folder.join("src");
+    fs::create_dir_all(&source).context("a crate")?;
+    fs::write(
+        folder.join("Cargo.toml"),
+        "[package]\nname = \"work\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[workspace]\n",
+    )
+    .context("a manifest")?;
+    let mut main = String::new();
+    for number in 0..20 {
+        main.push_str(&format!("mod m{number};\n"));
+        fs::write(
+            source.join(format!("m{number}.rs")),
+            format!(
+                "use std::collections::BTreeMap;\n#[derive(Clone, Debug, Default, PartialEq)]\npub struct S \
+                 {{ pub map: BTreeMap<String, Vec<u64>>, pub n: u64 }}\nimpl S {{\n    pub fn add(&mut self, \
+                 key: &str) -> u64 {{\n        self.map.entry(key.into()).or_default().push({number});\n        \
+                 self.map.values().flatten().sum::<u64>() + self.n\n    }}\n}}\n"
+            ),
+        )
+        .context("a module")?;
+    }
+    main.push_str("fn main() {\n");
+    for number in 0..20 {
+        main.push_str(&format!(
+            "    println!(\"{{}}\", m{number}::S::default().add(\"a\"));\n"
+        ));
+    }
+    main.push_str("}\n");
+    fs::write(source.join("main.rs"), main).context("a program")
+}
+
+fn small_files(folder: &Path) -> Result<()> {
+    for number in 0..FILES {
+        let below = folder.join(format!("d{}", number / A_FOLDER));
+        if number % A_FOLDER == 0 {
+            fs::create_dir_all(&below).context("a folder")?;
+        }
+        fs::write(
+            below.join(format!("f{number}")),
+            format!("small file {number}\n"),
+        )
+        .context("a file")?;
+    }
+    Ok(())
+}
+
+fn give_to_operator(room: &Room, folder: &Path) -> Result<()> {
+    let uid = room.uid(User::Operator);
+    chown(folder, Some(uid), Some(uid)).context("chown")?;
+    for entry in fs::read_dir(folder).context("the work's folder")? {
+        let path = entry.context("the work's folder")?.path();
+        if path.is_dir() {
+            give_to_operator(room, &path)?;
+        } else {
+            chown(&path, Some(uid), Some(uid)).context("chown")?;
+        }
+    }
+    Ok(())
+}
+
+const TESTS: &str = r#"import hashlib, json, re, sqlite3, tempfile, unittest
+
+class Work(unittest.TestCase):
+    pass
+
+def make(n):
+    def test(self):
+        data = {str(i): list(range(n % 50)) for i in range(200)}
+        self.assertEqual(json.loads(json.dumps(data)), data)
+        self.assertEqual(len(hashlib.sha256(json.dumps(data).encode()).hexdigest()), 64)
+        self.assertTrue(re.match(r"(\w+\s?)+$", "some words " * 5))
+        with tempfile.TemporaryFile() as file:
+            file.write(b"x" * 4096)
+            file.seek(0)
+            self.assertEqual(len(file.read()), 4096)
+        base = sqlite3.connect(":memory:")
+        base.execute("create table t (n integer)")
+        base.executemany("insert into t values (?)", [(i,) for i in range(100)])
+        self.assertEqual(base.execute("select count(*) from t").fetchone(), (100,))
+    return test
+
+for n in range(300):
+    setattr(Work, f"test_{n}", make(n))
+"#;
