@@ -97,22 +97,10 @@ pub(crate) fn own(fd: &OwnedFd, uid: u32, gid: u32) -> Result<(), Failure> {
         .step(|| "fchown(2) of the session's standard streams".into())
 }
 
-/// A procfs of the session's pid namespace. Writable until [`close_proc`]: the workspace's id map
-/// is written through it.
+/// A procfs of the session's pid namespace, with what speaks of the host covered. Writable until
+/// [`close_proc`]: the workspace's id map is written through it.
 pub(crate) fn proc(root: &Root) -> Result<(), Failure> {
-    proc_at(&root.folder("/proc", 0o555)?)
-}
-
-/// A procfs of this pid namespace.
-pub(crate) fn proc_at(place: &Path) -> Result<(), Failure> {
-    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-    mount(Some("proc"), place, Some("proc"), flags, None::<&str>)
-        .mount(|| "mount(2) of a procfs".into())
-}
-
-/// Covers what speaks of the host and makes all of /proc read-only: sysctls, and the session's
-/// own oom_score_adj, mem and uid_map too.
-pub(crate) fn close_proc(root: &Root) -> Result<(), Failure> {
+    proc_at(&root.folder("/proc", 0o555)?)?;
     for masked in MASKED {
         let place = root.place(masked);
         if is_for_others(&place) {
@@ -124,6 +112,19 @@ pub(crate) fn close_proc(root: &Root) -> Result<(), Failure> {
                 .mount(|| format!("move_mount(2) over `{masked}`"))?;
         }
     }
+    Ok(())
+}
+
+/// A procfs of this pid namespace.
+pub(crate) fn proc_at(place: &Path) -> Result<(), Failure> {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+    mount(Some("proc"), place, Some("proc"), flags, None::<&str>)
+        .mount(|| "mount(2) of a procfs".into())
+}
+
+/// Makes all of /proc read-only: sysctls, and the session's own oom_score_adj, mem and uid_map
+/// too.
+pub(crate) fn close_proc(root: &Root) -> Result<(), Failure> {
     mount::restrict(&root.place("/proc"), Attributes::READ_ONLY)
         .mount(|| "mount_setattr(2) of `/proc`".into())
 }

@@ -73,15 +73,35 @@ enum How {
 /// The largest file that is copied; the largest of those above is 75 KB on Debian 12.
 const LARGEST: u64 = 1 << 20;
 
-/// Fills `/etc`.
-pub(crate) fn build(root: &Root, uid: u32, gid: u32) -> Result<(), Failure> {
+/// The host's entries that are looked at.
+pub(crate) fn names() -> impl Iterator<Item = String> {
+    let shells = [BASH.into()];
+    let shown = SHOWN.iter().map(|(name, _, _)| format!("/etc/{name}"));
+    shells.into_iter().chain(shown)
+}
+
+const BASH: &str = "/bin/bash";
+
+/// Fills `/etc` with what every session has.
+pub(crate) fn common(root: &Root) -> Result<(), Failure> {
     root.folder("/etc", 0o755)?;
     let mut buffer = vec![0; 16 << 10];
     for (name, how, _why) in SHOWN {
         show(root, name, how, &mut buffer)?;
     }
-    let shell = if Path::new("/bin/bash").exists() {
-        "/bin/bash"
+    write(root, "hostname", &format!("{HOSTNAME}\n"))?;
+    write(
+        root,
+        "hosts",
+        &format!("127.0.0.1 localhost {HOSTNAME}\n::1 localhost {HOSTNAME}\n"),
+    )?;
+    write(root, "nsswitch.conf", NSSWITCH)
+}
+
+/// And with its user.
+pub(crate) fn user(root: &Root, uid: u32, gid: u32) -> Result<(), Failure> {
+    let shell = if Path::new(BASH).exists() {
+        BASH
     } else {
         "/bin/sh"
     };
@@ -98,14 +118,7 @@ pub(crate) fn build(root: &Root, uid: u32, gid: u32) -> Result<(), Failure> {
         root,
         "group",
         &format!("root:x:0:\ntty:x:5:\n{USER}:x:{gid}:\nnogroup:x:65534:\n"),
-    )?;
-    write(root, "hostname", &format!("{HOSTNAME}\n"))?;
-    write(
-        root,
-        "hosts",
-        &format!("127.0.0.1 localhost {HOSTNAME}\n::1 localhost {HOSTNAME}\n"),
-    )?;
-    write(root, "nsswitch.conf", NSSWITCH)
+    )
 }
 
 /// Files only: a resolver's or directory's unix socket would be a way out (nsswitch.conf(5)).

@@ -74,12 +74,21 @@ pub(crate) fn limited(limits: Option<Limits>) -> Status {
     }
 }
 
-/// Gives up root, for good.
-pub(crate) fn drop_root(uid: u32, gid: u32, without: Without<'_>) -> Result<(), Failure> {
-    if without.keeps(Layer::Capabilities) {
-        clear(CapSet::Bounding)?;
-        clear(CapSet::Ambient)?;
+/// Gives up what no exec shall bring back. What this process has itself, it still has.
+pub(crate) fn drop_bounds(without: Without<'_>) -> Result<(), Failure> {
+    if !without.keeps(Layer::Capabilities) {
+        return Ok(());
     }
+    // To look first which are there, as clearing does, would cost as much again.
+    for capability in caps::all() {
+        caps::drop(None, CapSet::Bounding, capability)
+            .map_err(|error| refused(CapSet::Bounding, &error))?;
+    }
+    clear(CapSet::Ambient)
+}
+
+/// Gives up root, for good. What is left then is read back at the end.
+pub(crate) fn drop_root(uid: u32, gid: u32, without: Without<'_>) -> Result<(), Failure> {
     if without.keeps(Layer::Uid) {
         if uid == 0 || gid == 0 {
             return Err(Failure::refused(
@@ -98,30 +107,9 @@ pub(crate) fn drop_root(uid: u32, gid: u32, without: Without<'_>) -> Result<(), 
         for set in [CapSet::Inheritable, CapSet::Effective, CapSet::Permitted] {
             clear(set)?;
         }
-        empty()?;
     }
     if without.keeps(Layer::NoNewPrivs) {
         process::no_new_privs().of(Layer::NoNewPrivs, || "prctl(2) PR_SET_NO_NEW_PRIVS".into())?;
-    }
-    Ok(())
-}
-
-/// Reads all five sets back.
-fn empty() -> Result<(), Failure> {
-    for set in [
-        CapSet::Ambient,
-        CapSet::Bounding,
-        CapSet::Effective,
-        CapSet::Inheritable,
-        CapSet::Permitted,
-    ] {
-        let left = caps::read(None, set).map_err(|error| refused(set, &error))?;
-        if !left.is_empty() {
-            return Err(Failure::refused(
-                Some(Layer::Capabilities),
-                format!("the {set:?} set still holds {} capabilities", left.len()),
-            ));
-        }
     }
     Ok(())
 }

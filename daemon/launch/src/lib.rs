@@ -18,6 +18,7 @@
 //! process's memory, environment or descriptors.
 #![forbid(unsafe_code)]
 
+mod ahead;
 mod command;
 mod dev;
 mod etc;
@@ -36,10 +37,14 @@ mod session;
 mod stdio;
 mod workspace;
 
-use std::process::ExitCode;
+use std::{os::fd::OwnedFd, process::ExitCode};
 
 use custody_sys::fd;
-use custody_wire::launch::{CHANNEL_FD, Kind};
+use custody_wire::launch::{CHANNEL_FD, Kind, Plan};
+
+use ahead::Ahead;
+use failure::Failure;
+use plan::{Descriptors, First, Without};
 
 pub use protected::tidy;
 
@@ -51,11 +56,17 @@ pub fn main() -> ExitCode {
     let Ok(channel) = fd::take(CHANNEL_FD) else {
         return ExitCode::from(FAILED);
     };
-    let (failure, channel) = match plan::receive(&channel) {
+    let (failure, channel) = match receive(&channel) {
         Err(failure) => (failure, Some(channel)),
-        Ok((plan, descriptors)) => match &plan.kind {
-            Kind::Session(session) => session::run(&plan, session, descriptors, channel),
-            Kind::Service(service) => service::run(&plan, service, descriptors, channel),
+        Ok((ahead, plan, descriptors)) => match (&plan.kind, ahead) {
+            (Kind::Session(session), ahead) => {
+                session::run(&plan, session, descriptors, ahead, channel)
+            }
+            (Kind::Service(service), None) => service::run(&plan, service, descriptors, channel),
+            (Kind::Service(_), Some(_)) => {
+                let why = "a service's plan came to a launcher that was ready for a session";
+                (Failure::refused(None, why.into()), Some(channel))
+            }
         },
     };
     if let Some(channel) = channel {
@@ -65,4 +76,16 @@ pub fn main() -> ExitCode {
         }
     }
     ExitCode::from(FAILED)
+}
+
+/// The plan, and what was done before it was there.
+fn receive(channel: &OwnedFd) -> Result<(Option<Ahead>, Plan, Descriptors), Failure> {
+    match plan::receive(channel)? {
+        First::Plan(plan, descriptors) => Ok((None, *plan, descriptors)),
+        First::Ready(ready) => {
+            let ahead = Ahead::build(&ready.programs, Without(&[]))?;
+            let (plan, descriptors) = plan::receive_plan(channel)?;
+            Ok((Some(ahead), plan, descriptors))
+        }
+    }
 }

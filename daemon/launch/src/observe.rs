@@ -1,6 +1,9 @@
 //! What the kernel says of this process: the layers are read back, not believed.
 
-use std::{fs, io};
+use std::{
+    fs,
+    io::{self, Read as _},
+};
 
 use custody_wire::layer::{Layer, Report, Status};
 
@@ -39,8 +42,7 @@ impl Apart {
         }
         let cgroup = |of: &str| {
             let path = format!("/proc/{of}/cgroup");
-            let text =
-                fs::read_to_string(&path).of(Layer::Cgroup, || format!("read(2) of `{path}`"))?;
+            let text = read(&path).of(Layer::Cgroup, || format!("read(2) of `{path}`"))?;
             // The unified hierarchy's line (cgroups(7)).
             let line = text.lines().find_map(|line| line.strip_prefix("0::"));
             Ok(line.map(str::to_owned))
@@ -53,7 +55,7 @@ impl Apart {
     }
 
     fn parent() -> io::Result<String> {
-        let status = fs::read_to_string("/proc/self/status")?;
+        let status = read("/proc/self/status")?;
         field(&status, "PPid")
             .filter(|parent| *parent != "0")
             .map(str::to_owned)
@@ -81,7 +83,7 @@ pub(crate) struct Own(String);
 
 impl Own {
     pub(crate) fn read() -> Result<Self, Failure> {
-        fs::read_to_string("/proc/self/status")
+        read("/proc/self/status")
             .map(Self)
             .step(|| "read(2) of `/proc/self/status`".into())
     }
@@ -144,6 +146,13 @@ impl Own {
     fn field(&self, name: &str) -> &str {
         field(&self.0, name).unwrap_or_default()
     }
+}
+
+/// A file of procfs, in one piece: it has no size, and guessing would begin with a few bytes.
+fn read(path: &str) -> io::Result<String> {
+    let mut text = String::with_capacity(4096);
+    fs::File::open(path)?.read_to_string(&mut text)?;
+    Ok(text)
 }
 
 /// A field of /proc/PID/status (proc_pid_status(5)).

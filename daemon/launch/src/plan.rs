@@ -5,7 +5,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use custody_sys::channel;
 use custody_wire::{
     Message, frame,
-    launch::{Go, Plan, Report, Role},
+    launch::{Go, Plan, Ready, Report, Role},
     layer::Layer,
 };
 
@@ -20,8 +20,33 @@ pub(crate) struct Descriptors {
     pub(crate) workspace: Option<OwnedFd>,
 }
 
+/// What comes first.
+#[derive(Debug)]
+pub(crate) enum First {
+    Plan(Box<Plan>, Descriptors),
+    Ready(Ready),
+}
+
+/// Receives the plan, or the word to be ready for one.
+pub(crate) fn receive(channel: &OwnedFd) -> Result<First, Failure> {
+    let (bytes, fds) = datagram(channel)?;
+    match frame::parse(&bytes) {
+        Ok(ready) => Ok(First::Ready(ready)),
+        Err(frame::FrameError::Kind { .. }) => {
+            let (plan, descriptors) = parse(&bytes, fds)?;
+            Ok(First::Plan(Box::new(plan), descriptors))
+        }
+        Err(error) => Err(unreadable("word to be ready")(error)),
+    }
+}
+
 /// Receives the plan.
-pub(crate) fn receive(channel: &OwnedFd) -> Result<(Plan, Descriptors), Failure> {
+pub(crate) fn receive_plan(channel: &OwnedFd) -> Result<(Plan, Descriptors), Failure> {
+    let (bytes, fds) = datagram(channel)?;
+    parse(&bytes, fds)
+}
+
+fn datagram(channel: &OwnedFd) -> Result<(Vec<u8>, Vec<OwnedFd>), Failure> {
     let mut buffer = vec![0; Plan::CAP];
     let (len, fds) = channel::recv(channel, &mut buffer, channel::MAX_FDS)
         .step(|| "recvmsg(2) of the plan".into())?;
@@ -32,7 +57,11 @@ pub(crate) fn receive(channel: &OwnedFd) -> Result<(Plan, Descriptors), Failure>
             "the channel closed before a plan came".into(),
         ));
     }
-    let plan: Plan = frame::parse(&buffer).map_err(unreadable("plan"))?;
+    Ok((buffer, fds))
+}
+
+fn parse(bytes: &[u8], fds: Vec<OwnedFd>) -> Result<(Plan, Descriptors), Failure> {
+    let plan: Plan = frame::parse(bytes).map_err(unreadable("plan"))?;
     if plan.fds.len() != fds.len() {
         return Err(Failure::refused(
             None,

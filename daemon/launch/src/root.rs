@@ -46,6 +46,9 @@ pub(crate) const READ_ONLY: Attributes = Attributes::READ_ONLY
     .and(Attributes::NO_SUID)
     .and(Attributes::NO_DEVICES);
 
+/// Folders or symlinks beside `/usr`, as the host has them (hier(7)).
+pub(crate) const NAMES: [&str; 6] = ["bin", "lib", "lib32", "lib64", "libx32", "sbin"];
+
 /// MS_NOSYMFOLLOW (linux/mount.h, 5.10), unknown to nix.
 const NO_SYMLINKS: MsFlags = MsFlags::from_bits_retain(256);
 
@@ -107,7 +110,7 @@ impl Root {
     /// The folders of every session.
     pub(crate) fn system(&self, programs: &Path) -> Result<(), Failure> {
         self.usr(programs)?;
-        for name in ["bin", "lib", "lib32", "lib64", "libx32", "sbin"] {
+        for name in NAMES {
             self.like_the_host(name)?;
         }
         for (folder, mode) in [("/home", 0o755), ("/var", 0o755), ("/run", 0o755)] {

@@ -143,6 +143,7 @@ fn seal(
     } else {
         (Some(bind(rules)?), None)
     };
+    identity::drop_bounds(without)?;
     identity::drop_root(plan.uid, plan.gid, without)?;
     // A change of ids clears it.
     process::parent_death_signal(Signal::SIGKILL, Some(parent.as_raw()))

@@ -13,11 +13,12 @@ use custody_wire::{
     layer::{Layer, Status},
 };
 use nix::{
-    sys::{signal::Signal, socket, stat},
-    unistd::{chdir, execve, setsid},
+    sys::{signal::Signal, socket},
+    unistd::{chdir, execve},
 };
 
 use crate::{
+    ahead::Ahead,
     command::Command,
     dev, etc,
     failure::{Failure, Step as _},
@@ -59,10 +60,11 @@ pub(crate) fn run(
     plan: &Plan,
     session: &Session,
     descriptors: Descriptors,
+    ahead: Option<Ahead>,
     channel: OwnedFd,
 ) -> (Failure, Option<OwnedFd>) {
     // Until the descriptors are placed the channel is the caller's; afterwards it is number 3.
-    match build(plan, session, descriptors) {
+    match build(plan, session, descriptors, ahead) {
         Err(failure) => (failure, Some(channel)),
         Ok((built, command, apart)) => finish(plan, session, built, &command, &apart, channel),
     }
@@ -72,28 +74,13 @@ fn build(
     plan: &Plan,
     session: &Session,
     descriptors: Descriptors,
+    ahead: Option<Ahead>,
 ) -> Result<(Built, Command, Apart), Failure> {
     let without = Without(&plan.without);
-    let apart = Apart::from_parent()?;
-    for (layer, needed) in [
-        // Needed as a vessel even where the session's own root is left out of it.
-        (Layer::MountNamespace, true),
-        (Layer::PidNamespace, without.keeps(Layer::PidNamespace)),
-        (Layer::UtsNamespace, without.keeps(Layer::UtsNamespace)),
-    ] {
-        // What follows would change the host's.
-        if needed && !apart.has(layer) {
-            return Err(Failure::refused(
-                Some(layer),
-                format!(
-                    "the {} is shared with the parent",
-                    layer.name().replace('_', " ")
-                ),
-            ));
-        }
-    }
-    setsid().step(|| "setsid(2)".into())?;
-    stat::umask(stat::Mode::from_bits_truncate(0o022));
+    let Ahead { apart, root, .. } = match ahead {
+        Some(ahead) => ahead.for_plan(plan, session)?,
+        None => Ahead::build(&session.programs, without)?,
+    };
     let command = descriptors
         .command
         .ok_or_else(|| {
@@ -103,16 +90,9 @@ fn build(
             )
         })
         .and_then(|fd| Command::read(fd, without))?;
-    if without.keeps(Layer::ResourceLimits) {
-        identity::expendable()?;
-    }
-    if without.keeps(Layer::UtsNamespace) {
-        nix::unistd::sethostname(HOSTNAME).of(Layer::UtsNamespace, || "sethostname(2)".into())?;
-    }
-    let built = if without.keeps(Layer::MountNamespace) {
-        own_root(plan, session, descriptors.workspace)?
-    } else {
-        hosts_root(plan, session, descriptors.workspace)?
+    let built = match root {
+        Some(root) => own_root(root, plan, session, descriptors.workspace)?,
+        None => hosts_root(plan, session, descriptors.workspace)?,
     };
     let kept = if without.keeps(Layer::Fds) {
         Vec::new()
@@ -123,13 +103,14 @@ fn build(
 }
 
 /// The root of the session's own.
-fn own_root(plan: &Plan, session: &Session, given: Option<OwnedFd>) -> Result<Built, Failure> {
-    let root = Root::new()?;
-    root.system(&session.programs)?;
-    etc::build(&root, plan.uid, plan.gid)?;
-    dev::build(&root)?;
+fn own_root(
+    root: Root,
+    plan: &Plan,
+    session: &Session,
+    given: Option<OwnedFd>,
+) -> Result<Built, Failure> {
+    etc::user(&root, plan.uid, plan.gid)?;
     root.home(plan.uid, plan.gid)?;
-    dev::proc(&root)?;
     for shown in &session.read_only {
         // The workspace is mounted later, and would bury it.
         if let Some(workspace) = &session.workspace

@@ -22,7 +22,7 @@ use nix::sys::{
     time::TimeVal,
     wait::waitpid,
 };
-use support::{Group, Start, can_run, folder_of};
+use support::{Group, Session, Start, Waiting, can_run, folder_of};
 
 const TURNS: u128 = 300;
 
@@ -47,8 +47,17 @@ fn bare(group: &Group) -> Duration {
 
 /// To the report, to the command's outcome, and to the end of pid 1 and its namespaces.
 fn confined(start: Start) -> [Duration; 3] {
+    timed(|| start.prepare().expect("sealed"))
+}
+
+/// The same with a launcher that was ready.
+fn confined_by(waiting: Waiting, start: &Start) -> [Duration; 3] {
+    timed(|| waiting.serve(start).expect("sealed"))
+}
+
+fn timed(start: impl FnOnce() -> Session) -> [Duration; 3] {
     let begin = Instant::now();
-    let session = start.prepare().expect("sealed");
+    let session = start();
     let sealed = begin.elapsed();
     session.go();
     session.outcome().expect("an outcome");
@@ -80,8 +89,8 @@ fn a_confined_start_beside_a_bare_one() {
     }
     let group = Group::new();
     let folder = folder_of(4321);
-    let mut series: [Vec<Duration>; 5] = Default::default();
-    let mut cpus = [Duration::ZERO; 3];
+    let mut series: [Vec<Duration>; 8] = Default::default();
+    let mut cpus = [Duration::ZERO; 4];
     for turn in 0..TURNS + 30 {
         let begin = cpu();
         let one = bare(&group);
@@ -90,11 +99,29 @@ fn a_confined_start_beside_a_bare_one() {
         let end_cpu = cpu();
         let start = Start::command(&["/bin/true"]).workspace(folder.path());
         let [_, workspace, _] = confined(start);
+        let workspace_cpu = cpu();
+        let waiting = Waiting::start();
+        let start = Start::command(&["/bin/true"]);
+        let [ready_sealed, ready, _] = confined_by(waiting, &start);
+        let ready_cpu = cpu();
+        let waiting = Waiting::start();
+        let start = Start::command(&["/bin/true"]).workspace(folder.path());
+        let [_, ready_workspace, _] = confined_by(waiting, &start);
         if turn >= 30 {
             cpus[0] += bare_cpu - begin;
             cpus[1] += end_cpu - bare_cpu;
-            cpus[2] += cpu() - end_cpu;
-            let all = [one, sealed, outcome, end, workspace];
+            cpus[2] += workspace_cpu - end_cpu;
+            cpus[3] += ready_cpu - workspace_cpu;
+            let all = [
+                one,
+                sealed,
+                outcome,
+                end,
+                workspace,
+                ready_sealed,
+                ready,
+                ready_workspace,
+            ];
             series
                 .iter_mut()
                 .zip(all)
@@ -102,7 +129,15 @@ fn a_confined_start_beside_a_bare_one() {
         }
     }
     let base_cpu = cpus[0].as_micros();
-    for (name, used) in ["bare", "confined", "with a workspace"].iter().zip(cpus) {
+    for (name, used) in [
+        "bare",
+        "confined",
+        "with a workspace",
+        "by one that was ready",
+    ]
+    .iter()
+    .zip(cpus)
+    {
         let used = used.as_micros();
         println!(
             "{name:28} CPU {:6} µs  ratio {}.{:02}",
@@ -118,6 +153,9 @@ fn a_confined_start_beside_a_bare_one() {
         "confined, to the outcome",
         "confined, to its last trace",
         "with a workspace, outcome",
+        "ready, to the report",
+        "ready, to the outcome",
+        "ready, workspace, outcome",
     ];
     for (name, series) in names.iter().zip(&mut series) {
         let (middle, slow) = (p(series, 50), p(series, 99));

@@ -4,6 +4,9 @@
 //! the order of [`Plan::fds`]; custody-launch builds, drops and seals, sends [`Report`] (with its
 //! own descriptors in the order of [`Report::fds`]), waits for [`Go`] and executes.
 //!
+//! Before a session's plan there may be one [`Ready`]: custody-launch does what every session needs
+//! and then waits for the plan. It was told of no session, and serves one.
+//!
 //! A session goes on with custody-init, which keeps the channel (close-on-exec) and sends one
 //! [`Outcome`] when the command ended or could not be executed; then it exits, and with pid 1 the
 //! whole pid namespace. A service has no channel after [`Go`]: the parent has its pidfd.
@@ -29,6 +32,18 @@ pub const CHANNEL_FD: i32 = 3;
 /// The most environment and argument bytes in the command memfd: ARG_MAX with the default stack
 /// of 8 MiB is 2 MiB (execve(2)).
 pub const COMMAND_CAP: usize = 2 << 20;
+
+/// To a launcher that is started before there is a plan: what every session needs.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Ready {
+    /// [`Session::programs`] of the plan that is to come.
+    pub programs: PathBuf,
+}
+
+impl Message for Ready {
+    const CAP: usize = 8 << 10;
+    const KIND: u8 = 5;
+}
 
 /// What custody-launch is to build.
 #[derive(Clone, Debug, Deserialize, Serialize)]

@@ -27,7 +27,8 @@ use custody_sys::{
 use custody_wire::{
     Message as _, frame,
     launch::{
-        Go, Kind, LISTENER, Limits, Outcome, Plan, Report, Role, Service, WindowSize, Workspace,
+        Go, Kind, LISTENER, Limits, Outcome, Plan, Ready, Report, Role, Service, WindowSize,
+        Workspace,
     },
     layer::{self, Layer, Status},
     profile::Profile,
@@ -344,6 +345,12 @@ fn prepare_in(
     namespaces: Namespaces,
 ) -> Result<Session, String> {
     let group = Group::new();
+    let (child, ours) = spawn(cgroup.unwrap_or(&group.0), &programs, namespaces);
+    converse(group, child, ours, plan, fds, programs)
+}
+
+/// custody-launch, before it was told anything.
+fn spawn(cgroup: &Cgroup, programs: &Programs, namespaces: Namespaces) -> (Child, OwnedFd) {
     let (ours, theirs) = channel::pair_seqpacket().unwrap();
     let null = File::options()
         .read(true)
@@ -356,11 +363,74 @@ fn prepare_in(
         argv: &[CString::new(programs.launch.to_str().unwrap()).unwrap()],
         envp: &[c"LEAK=from-the-launcher".into()],
         fds: &[null.as_fd(), null.as_fd(), stderr, theirs.as_fd()],
-        cgroup: cgroup.unwrap_or(&group.0).as_fd(),
+        cgroup: cgroup.as_fd(),
         namespaces,
     })
     .unwrap();
-    drop(theirs);
+    (child, ours)
+}
+
+/// A launcher that is ready for a plan.
+pub(crate) struct Waiting {
+    group: Group,
+    child: Child,
+    channel: OwnedFd,
+    programs: Programs,
+}
+
+impl Waiting {
+    pub(crate) fn start() -> Self {
+        let (group, programs) = (Group::new(), programs());
+        let (child, channel) = spawn(&group.0, &programs, Namespaces::Own);
+        let ready = Ready {
+            programs: programs.session.clone(),
+        };
+        channel::send(&channel, &frame::datagram(&ready).unwrap(), &[]).unwrap();
+        // The last but the covers in it.
+        let mounts = format!("/proc/{}/mountinfo", child.pid);
+        while !fs::read_to_string(&mounts).is_ok_and(|text| text.contains("/sys/proc ")) {
+            std::thread::yield_now();
+        }
+        Self {
+            group,
+            child,
+            channel,
+            programs,
+        }
+    }
+
+    /// Closes its channel and waits for its end.
+    pub(crate) fn hang_up(self) -> WaitStatus {
+        drop(self.channel);
+        waitpid(self.child.pid, None).unwrap()
+    }
+
+    /// Hands it a plan.
+    pub(crate) fn serve(self, start: &Start) -> Result<Session, String> {
+        let (plan, fds) = start.plan(&self.programs);
+        self.serve_plan(&plan, &fds)
+    }
+
+    pub(crate) fn serve_plan(self, plan: &Plan, fds: &[OwnedFd]) -> Result<Session, String> {
+        converse(
+            self.group,
+            self.child,
+            self.channel,
+            plan,
+            fds,
+            self.programs,
+        )
+    }
+}
+
+fn converse(
+    group: Group,
+    child: Child,
+    ours: OwnedFd,
+    plan: &Plan,
+    fds: &[OwnedFd],
+    programs: Programs,
+) -> Result<Session, String> {
     let borrowed: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
     channel::send(&ours, &frame::datagram(plan).unwrap(), &borrowed).unwrap();
     let mut buffer = vec![0; Report::CAP];
