@@ -5,6 +5,8 @@ use std::{
     fs, io,
     os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
     path::Path,
+    thread,
+    time::{Duration, Instant},
 };
 
 use custody_wire::{launch::CHANNEL_FD, refused::Refused};
@@ -20,6 +22,12 @@ const NAMESPACES: [&str; 5] = ["cgroup", "ipc", "mnt", "pid", "uts"];
 
 /// RLIMIT_CORE as the launcher sets it: a limit of 0 would let a piped core_pattern run (core(5)).
 const CORE: u64 = 1;
+
+/// How long the launcher may take to close what it handed out: it has nothing else to do.
+const SETTLES: Duration = Duration::from_millis(200);
+
+/// Between two looks.
+const AGAIN: Duration = Duration::from_micros(500);
 
 /// Major numbers of /dev/pts/N (Documentation/admin-guide/devices.txt).
 const PTS: std::ops::RangeInclusive<u64> = 136..=143;
@@ -209,18 +217,28 @@ fn of_namespaces(pid: i32, findings: &mut Vec<Finding>) {
     }
 }
 
-/// 0, 1 and 2 are pipes or a pty, 3 is the channel to us, and nothing else is open.
+/// 0, 1 and 2 are pipes or a pty, 3 is the channel to us, and nothing else is open. What left with
+/// the report the launcher closes after the report: we may look in between, so we look again.
 fn of_descriptors(pid: i32, findings: &mut Vec<Finding>) {
-    if let Err(error) = descriptors(pid, findings) {
-        findings.push(Finding::unseen(
-            Refused::ExtraDescriptor,
-            "its descriptors",
-            &error,
-        ));
-    }
+    let until = Instant::now() + SETTLES;
+    let found = loop {
+        let found = descriptors(pid).unwrap_or_else(|error| {
+            vec![Finding::unseen(
+                Refused::ExtraDescriptor,
+                "its descriptors",
+                &error,
+            )]
+        });
+        if found.is_empty() || Instant::now() > until {
+            break found;
+        }
+        thread::sleep(AGAIN);
+    };
+    findings.extend(found);
 }
 
-fn descriptors(pid: i32, findings: &mut Vec<Finding>) -> io::Result<()> {
+fn descriptors(pid: i32) -> io::Result<Vec<Finding>> {
+    let mut findings = Vec::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fd"))? {
         let entry = entry?;
         let number: i32 = entry
@@ -251,7 +269,7 @@ fn descriptors(pid: i32, findings: &mut Vec<Finding>) -> io::Result<()> {
             ));
         }
     }
-    Ok(())
+    Ok(findings)
 }
 
 /// By the device that it is: the path is one of the session's.
