@@ -74,10 +74,11 @@ fn what_was_done_already_cannot_be_left_out() {
     }
     for layer in Layer::ALL {
         let start = Start::sh("true").without(&[layer]);
-        let Err(why) = Waiting::start().serve(&start) else {
-            unreachable!("sealed without {layer:?}");
-        };
-        assert!(why.contains("for what it is not"), "{layer:?}: {why}");
+        let why = Waiting::start().serve(&start).err();
+        let said = why
+            .as_ref()
+            .is_some_and(|why| why.contains("for what it is not"));
+        assert!(said, "{layer:?}: {why:?}");
     }
 }
 
@@ -93,10 +94,11 @@ fn a_services_plan_is_refused() {
         write: Vec::new(),
         network: Network::None,
     });
-    let Err(why) = Waiting::start().serve_plan(&plan, &[]) else {
-        unreachable!("sealed");
-    };
-    assert!(why.contains("ready for a session"), "{why}");
+    let why = Waiting::start().serve_plan(&plan, &[]).err();
+    let said = why
+        .as_ref()
+        .is_some_and(|why| why.contains("ready for a session"));
+    assert!(said, "{why:?}");
 }
 
 #[test]

@@ -125,16 +125,17 @@ fn the_kernels_other_doors_are_closed() {
     let script = "
 for number in (425, 426, 427, 101, 310, 311, 440, 448, 438, 312, 298, 323, 321, 248, 249, 250, 447,
                175, 313, 176, 246, 320, 169, 167, 168, 227, 159, 305, 164, 300, 301, 179, 443, 103,
-               173, 172, 163, 278, 154, 170, 171, 153, 237, 256, 279):
+               173, 172, 163, 278, 154, 170, 171, 153, 237, 256, 279, 134, 136, 139, 156, 180, 212):
     r = call(number, 0, 0, 0, 0, 0)
     if r != 'EPERM': print(number, r)
-for number in (463, 464, 467, 468, 469, 470, 500, 512, 547, 1000, 0x40000000, 0x40000001, 0x40000029):
+for number in (451, 457, 458, 459, 460, 461, 463, 464, 467, 468, 469, 470, 500, 512, 547, 1000, 0x40000000, 0x40000001, 0x40000029):
     r = call(number, 0, 0, 0, 0, 0)
     if r != 'ENOSYS': print(number, r)
 print(call(135, 0xffffffff), call(135, 0x40000), call(135, 8))
+print(call(157, 35, 8, 0, 0, 0), call(157, 15, ctypes.c_char_p(b'name'), 0, 0, 0))
 print(call(317, 1, 8, 0), call(317, 2, 0, ctypes.pointer(ctypes.c_int(0x7fc00000))))
 ";
-    assert_eq!(inside(script), "ok EPERM EPERM\nEPERM ok");
+    assert_eq!(inside(script), "ok EPERM EPERM\nEPERM ok\nEPERM ok");
 }
 
 #[test]
@@ -165,9 +166,44 @@ fn a_terminal_is_not_typed_into() {
     let script = "
 m, s = os.openpty()
 c = ctypes.c_char_p(b'x')
-print([call(16, s, r, c) for r in (0x5412, 0x541c, 0x5423, 0x5412 | 1 << 32)], call(16, s, 0x5413, ctypes.create_string_buffer(8)))
+print([call(16, s, r, c) for r in (0x5412, 0x541c, 0x541d, 0x5423, 0x5412 | 1 << 32)], call(16, s, 0x5413, ctypes.create_string_buffer(8)))
 ";
-    assert_eq!(inside(script), "['EPERM', 'EPERM', 'EPERM', 'EPERM'] ok");
+    assert_eq!(
+        inside(script),
+        "['EPERM', 'EPERM', 'EPERM', 'EPERM', 'EPERM'] ok"
+    );
+}
+
+#[test]
+fn a_file_is_not_given_another_project_or_flags() {
+    if !can_run() {
+        return;
+    }
+    // FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR; FS_IOC_GETFLAGS and FS_IOC_FSGETXATTR are answered.
+    let script = "
+fd = os.open('/tmp/f', os.O_CREAT | os.O_RDWR)
+b = ctypes.create_string_buffer(64)
+print([call(16, fd, r, b) for r in (0x40086602, 0x401c5820, 0x401c5820 | 1 << 32)])
+print([call(16, fd, r, b) for r in (0x80086601, 0x801c581f)])
+";
+    assert_eq!(inside(script), "['EPERM', 'EPERM', 'EPERM']\n['ok', 'ok']");
+}
+
+#[test]
+fn no_program_is_attached_to_a_socket() {
+    if !can_run() {
+        return;
+    }
+    // SO_ATTACH_FILTER with `return 0`, SO_ATTACH_BPF and both for SO_REUSEPORT; SO_RCVBUF.
+    let script = "
+import struct
+a, b = socket.socketpair()
+code = ctypes.create_string_buffer(struct.pack('HBBI', 6, 0, 0, 0))
+program = struct.pack('HxxxxxxP', 1, ctypes.addressof(code))
+print([tried(lambda: a.setsockopt(1, o, program)) for o in (26, 50, 51, 52)])
+print(tried(lambda: a.setsockopt(1, 8, 4096)))
+";
+    assert_eq!(inside(script), "['EPERM', 'EPERM', 'EPERM', 'EPERM']\nok");
 }
 
 #[test]

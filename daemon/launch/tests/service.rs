@@ -200,7 +200,15 @@ fn a_service_with_a_network_neither_listens_nor_routes_by_the_source() {
         say('IPV6_RTHDR', v6.setsockopt, 41, 57, b'')\n\
         say('IP_RECVERR', v4.setsockopt, 0, 11, 1)\n\
         say('IPV6_RECVERR', v6.setsockopt, 41, 25, 1)\n\
-        say('TCP_NODELAY', v4.setsockopt, 6, 1, 1)\n";
+        say('TCP_NODELAY', v4.setsockopt, 6, 1, 1)\n\
+        say('TCP_KEEPIDLE', v4.setsockopt, 6, 4, 60)\n\
+        say('SO_KEEPALIVE', v4.setsockopt, 1, 9, 1)\n\
+        for option in (3, 13, 19, 23, 30, 31, 42): say(option, v4.setsockopt, 6, option, 1)\n\
+        for option in (25, 26, 50, 51, 52): say(option, v4.setsockopt, 1, option, b'lo')\n\
+        udp = socket.socket(2, 2)\n\
+        say('UDP_ENCAP', udp.setsockopt, 17, 100, 2)\n\
+        for kind, protocol in ((1, 6), (2, 17), (1, 262), (2, 136), (2, 1), (5, 132)):\n \
+            say(('socket', kind, protocol), socket.socket, 2, kind, protocol)\n";
     let (text, code) = run(
         Service {
             program: PathBuf::from("/usr/bin").join(fs::read_link("/usr/bin/python3").unwrap()),
@@ -214,7 +222,10 @@ fn a_service_with_a_network_neither_listens_nor_routes_by_the_source() {
     assert_eq!(code, 0, "{text}");
     assert_eq!(
         text,
-        "listen 1\naccept 1\nIP_OPTIONS 1\nIPV6_RTHDR 1\nIP_RECVERR ok\nIPV6_RECVERR ok\nTCP_NODELAY ok\n"
+        "listen 1\naccept 1\nIP_OPTIONS 1\nIPV6_RTHDR 1\nIP_RECVERR ok\nIPV6_RECVERR ok\nTCP_NODELAY ok\n\
+         TCP_KEEPIDLE ok\nSO_KEEPALIVE ok\n3 1\n13 1\n19 1\n23 1\n30 1\n31 1\n42 1\n25 1\n26 1\n50 1\n\
+         51 1\n52 1\nUDP_ENCAP 1\n('socket', 1, 6) ok\n('socket', 2, 17) ok\n('socket', 1, 262) 1\n\
+         ('socket', 2, 136) 1\n('socket', 2, 1) 1\n('socket', 5, 132) 1\n"
     );
 }
 

@@ -458,3 +458,96 @@ fn a_read_only_file_system_stays_read_only() {
     let ended = sh(&inner, "echo x > y");
     assert!(ended.stderr.contains("Read-only"), "{ended:?}");
 }
+
+/// Every call that gives a file its mode bits, by raw number (syscall_64.tbl), with set-user-id
+/// and set-group-id; then the names that were made and what each call answered.
+const SETS_BITS: &str = r"
+import ctypes, errno, os, socket, struct
+libc = ctypes.CDLL(None, use_errno=True)
+os.umask(0)
+HERE, M = -100, 0o6755
+def call(*a):
+    r = libc.syscall(*[ctypes.c_long(x) if isinstance(x, int) else x for x in a])
+    return 'ok' if r >= 0 else errno.errorcode[ctypes.get_errno()]
+def s(name): return ctypes.c_char_p(name.encode())
+def file(name):
+    os.close(os.open(name, os.O_CREAT | os.O_RDWR, 0o755))
+    return name
+def fchmod(name): return call(91, os.open(file(name), os.O_RDONLY), M)
+def unnamed(number, name):
+    flags = os.O_TMPFILE | os.O_RDWR
+    at = [s('.')] if number == 2 else [HERE, s('.')]
+    fd = libc.syscall(number, *at, flags, M)
+    if fd < 0: return errno.errorcode[ctypes.get_errno()]
+    return call(265, HERE, s('/proc/self/fd/%d' % fd), HERE, s(name), 0x400)
+def openat2(name):
+    how = ctypes.create_string_buffer(struct.pack('QQQ', os.O_CREAT | os.O_RDWR, M, 0))
+    return call(437, HERE, s(name), how, 24)
+def bound(name):
+    x = socket.socket(socket.AF_UNIX)
+    done = call(91, x.fileno(), M)
+    x.bind(name)
+    return done
+for name, tried in (
+    ('chmod', lambda n: call(90, s(file(n)), M)),
+    ('fchmod', fchmod),
+    ('fchmodat', lambda n: call(268, HERE, s(file(n)), M)),
+    ('fchmodat2', lambda n: call(452, HERE, s(file(n)), M, 0)),
+    ('fchmodat2-path', lambda n: call(452, os.open(file(n), os.O_PATH), s(''), M, 0x1000)),
+    ('open', lambda n: call(2, s(n), os.O_CREAT | os.O_RDWR, M)),
+    ('creat', lambda n: call(85, s(n), M)),
+    ('openat', lambda n: call(257, HERE, s(n), os.O_CREAT | os.O_RDWR, M)),
+    ('openat2', openat2),
+    ('open-unnamed', lambda n: unnamed(2, n)),
+    ('openat-unnamed', lambda n: unnamed(257, n)),
+    ('mkdir', lambda n: call(83, s(n), M)),
+    ('mkdirat', lambda n: call(258, HERE, s(n), M)),
+    ('mknod', lambda n: call(133, s(n), M | 0o100000, 0)),
+    ('mknod-fifo', lambda n: call(133, s(n), M | 0o10000, 0)),
+    ('mknodat', lambda n: call(259, HERE, s(n), M | 0o100000, 0)),
+    ('socket', bound),
+    ('chmod-folder', lambda n: os.mkdir(n) or call(90, s(n), M)),
+):
+    print(name, tried(name))
+";
+
+#[test]
+fn set_user_id_bits_reach_no_file_of_the_owners_by_any_call() {
+    if !can_run() {
+        return;
+    }
+    let run = |without: &[Layer]| {
+        let folder = folder_of(OWNER);
+        let start = Start::python(SETS_BITS).workspace(folder.path());
+        let text = start.without(without).run().text().to_owned();
+        let mut with_bits: Vec<String> = fs::read_dir(folder.path())
+            .unwrap()
+            .map(|entry| entry.unwrap())
+            .filter(|entry| entry.metadata().unwrap().mode() & 0o6000 != 0)
+            .map(|entry| entry.file_name().into_string().unwrap())
+            .collect();
+        with_bits.sort();
+        (text, with_bits)
+    };
+    let (text, with_bits) = run(&[]);
+    assert_eq!(with_bits, Vec::<String>::new(), "{text}");
+    for line in text.lines() {
+        let wanted = if line.starts_with("openat2") {
+            "ENOSYS"
+        } else {
+            "EPERM"
+        };
+        assert!(line.ends_with(wanted), "{text}");
+    }
+    // The control: without the filters each of them does it, on the owner's own files. Off a
+    // folder that is made the kernel takes the bits itself (vfs_mkdir(), fs/namei.c).
+    let (text, with_bits) = run(&[Layer::Seccomp]);
+    let mut all: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    all.sort_unstable();
+    assert_eq!(all.len(), 18, "{text}");
+    all.retain(|call| !call.starts_with("mkdir"));
+    assert_eq!(with_bits, all, "{text}");
+}
