@@ -10,6 +10,7 @@ mod build;
 mod build_ebpf;
 mod bypass;
 mod demo;
+mod guest;
 mod man;
 mod places;
 mod room;
@@ -46,6 +47,8 @@ enum Command {
     Bypass(bypass::Args),
     /// One confined agent, one credential that it never holds, one real effect, one refused
     Demo(demo::Args),
+    /// Run a command on a stock Debian kernel, in an emulated machine
+    Guest(guest::Args),
     /// Write the man pages of `custody` into `<target>/man`
     Man,
     /// Install what building, testing and the demo need, and say why
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Command::BuildEbpf => build_ebpf::run(&places).map(drop),
         Command::Bypass(args) => bypass::run(&places, &args),
         Command::Demo(args) => demo::run(&places, &args),
+        Command::Guest(args) => guest::command(&places, &args),
         Command::Man => man::run(&places),
         Command::Setup(args) => setup::run(&places, &args),
         Command::Test(args) => test::run(&places, &args),

@@ -47,6 +47,17 @@ const RUN: &[Need] = &[
         why: "a test starts custodyd as a systemd unit in systemd-nspawn",
     },
     Need {
+        packages: &[
+            "e2fsprogs",
+            "kmod",
+            "mmdebstrap",
+            "qemu-system-x86",
+            "seabios",
+            "zstd",
+        ],
+        why: "`guest` boots stock kernels in an emulated machine; BPF LSM programs run there",
+    },
+    Need {
         packages: &["git", "nodejs", "vim-tiny"],
         why: "tests run them confined, as agents would",
     },
