@@ -37,9 +37,11 @@ impl Host {
         left
     }
 
-    /// The sessions' own cgroups.
+    /// The sessions' own cgroups. That of a launcher which waits for a session is none yet.
     pub fn session_cgroups(&self) -> Vec<PathBuf> {
-        folders(&self.cgroup().join("custody/agents"))
+        let mut found = folders(&self.cgroup().join("custody/agents"));
+        found.retain(|folder| !waits(folder));
+        found
     }
 
     /// The links that are pinned for this installation.
@@ -86,6 +88,13 @@ impl Host {
         .map(|(path, error)| format!("{}: {error}", path.display()))
         .collect()
     }
+}
+
+/// Whether custody-launch alone is in the cgroup.
+fn waits(cgroup: &Path) -> bool {
+    let listed = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
+    let name = |pid: &str| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    !listed.is_empty() && listed.lines().all(|pid| name(pid).trim() == "custody-launch")
 }
 
 fn folders(folder: &Path) -> Vec<PathBuf> {
