@@ -94,7 +94,10 @@ impl Host {
 fn waits(cgroup: &Path) -> bool {
     let listed = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
     let name = |pid: &str| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    !listed.is_empty() && listed.lines().all(|pid| name(pid).trim() == "custody-launch")
+    !listed.is_empty()
+        && listed
+            .lines()
+            .all(|pid| name(pid).trim() == "custody-launch")
 }
 
 fn folders(folder: &Path) -> Vec<PathBuf> {
