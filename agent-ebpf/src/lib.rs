@@ -9,20 +9,31 @@
 
 mod event;
 mod hook;
+mod kernel;
+mod session;
 
 pub use event::{Event, PATH_MAX, address_of, mapped};
 pub use hook::Hook;
+pub use kernel::{OFFSETS, Offset, global};
+pub use session::{Count, Counts, DEPTH_MAX, OBJECTS_MAX, Object, Objects, SESSIONS_MAX, state};
 
 /// Names of the maps in the object.
 pub mod map {
+    /// Per-CPU hash of cgroup id → [`Counts`](crate::Counts): what a session, or one of our
+    /// programs, did. No entry: it is not counted.
+    pub const COUNTS: &str = "COUNTS";
     /// Array of one per-CPU `u64`: events that the full ring could not take.
     pub const DROPPED: &str = "DROPPED";
     /// Hash of [`Egress`](crate::Egress) → `u8`: where a cgroup may connect or send.
     pub const EGRESS: &str = "EGRESS";
     /// Ring buffer of [`Event`](crate::Event).
     pub const EVENTS: &str = "EVENTS";
+    /// Array of one [`Objects`](crate::Objects): what no session may touch.
+    pub const OBJECTS: &str = "OBJECTS";
     /// Hash of cgroup id → [`family`](crate::family) bits: which sockets a cgroup may make.
     pub const ROLES: &str = "ROLES";
+    /// Hash of a session's cgroup id → [`state`](crate::state) bits. No entry: none of them.
+    pub const SESSIONS: &str = "SESSIONS";
 }
 
 /// Bits of a cgroup's entry in [`map::ROLES`]. No entry: no IP socket at all.

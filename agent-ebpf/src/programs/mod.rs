@@ -5,18 +5,32 @@
     reason = "eBPF contexts and helpers are raw pointers, proved by the verifier"
 )]
 
-use agent_ebpf::{EGRESS_MAX, Egress, Event, Hook, PATH_MAX, ROLES_MAX, family, mapped, protocol};
+mod device;
+mod events;
+mod lsm;
+mod session;
+mod sockopt;
+mod syscalls;
+mod sysctl;
+
+use agent_ebpf::{
+    Counts, EGRESS_MAX, Egress, Hook, Objects, ROLES_MAX, SESSIONS_MAX, family, mapped, protocol,
+};
 use aya_ebpf::{
-    helpers::{
-        bpf_get_current_comm, bpf_get_current_pid_tgid, bpf_get_current_uid_gid,
-        generated::{bpf_get_current_cgroup_id, bpf_ktime_get_boot_ns},
-    },
+    bindings::BPF_F_NO_PREALLOC,
+    helpers::generated::bpf_get_current_cgroup_id,
     macros::{cgroup_sock, cgroup_sock_addr, map},
-    maps::{HashMap, PerCpuArray, RingBuf},
+    maps::{Array, HashMap, PerCpuArray, PerCpuHashMap, RingBuf},
     programs::{SockAddrContext, SockContext},
 };
 
+use events::{Asked, allowed, refused};
+use session::account;
+
 // Names as in `agent_ebpf::map`.
+#[map]
+static COUNTS: PerCpuHashMap<u64, Counts> =
+    PerCpuHashMap::with_max_entries(SESSIONS_MAX, BPF_F_NO_PREALLOC);
 #[map]
 static DROPPED: PerCpuArray<u64> = PerCpuArray::with_max_entries(1, 0);
 #[map]
@@ -24,7 +38,11 @@ static EGRESS: HashMap<Egress, u8> = HashMap::with_max_entries(EGRESS_MAX, 0);
 #[map]
 static EVENTS: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
 #[map]
+static OBJECTS: Array<Objects> = Array::with_max_entries(1, 0);
+#[map]
 static ROLES: HashMap<u64, u8> = HashMap::with_max_entries(ROLES_MAX, 0);
+#[map]
+static SESSIONS: HashMap<u64, u8> = HashMap::with_max_entries(SESSIONS_MAX, BPF_F_NO_PREALLOC);
 
 /// What a program answers: 0 makes the system call fail with EPERM.
 const DENY: i32 = 0;
@@ -48,9 +66,16 @@ pub(crate) fn custody_sock_create(ctx: SockContext) -> i32 {
     let tcp = kind == SOCK_STREAM && proto == protocol::TCP && role & family::TCP != 0;
     let udp = kind == SOCK_DGRAM && proto == protocol::UDP && role & family::UDP != 0;
     if tcp || udp {
+        allowed(Hook::SockCreate, cgroup_id);
         return ALLOW;
     }
-    deny(Hook::SockCreate, cgroup_id, af, proto, 0, [0; 16])
+    let asked = Asked {
+        family: af,
+        protocol: proto,
+        ..Asked::default()
+    };
+    refused(Hook::SockCreate, account(), asked);
+    DENY
 }
 
 #[cgroup_sock_addr(bind4)]
@@ -87,7 +112,7 @@ pub(crate) fn custody_sendmsg6(ctx: SockAddrContext) -> i32 {
 #[inline(always)]
 fn refuse(ctx: &SockAddrContext, hook: Hook) -> i32 {
     let (af, key) = destination(ctx, hook);
-    deny(hook, key.cgroup_id, af, key.protocol, key.port, key.address)
+    deny(hook, af, key)
 }
 
 /// Allows what the map names, denies everything else.
@@ -96,9 +121,10 @@ fn decide(ctx: &SockAddrContext, hook: Hook) -> i32 {
     let (af, key) = destination(ctx, hook);
     // SAFETY: only whether there is an entry counts, not what stands in it.
     if unsafe { EGRESS.get(key) }.is_some() {
+        allowed(hook, key.cgroup_id);
         return ALLOW;
     }
-    deny(hook, key.cgroup_id, af, key.protocol, key.port, key.address)
+    deny(hook, af, key)
 }
 
 /// The socket's family, and where the caller wants to go as a key of the map.
@@ -142,36 +168,15 @@ fn destination(ctx: &SockAddrContext, hook: Hook) -> (u32, Egress) {
     (af, key)
 }
 
-/// Writes the event and denies. A full ring costs the event, never the denial.
 #[inline(always)]
-fn deny(hook: Hook, cgroup_id: u64, af: u32, protocol: u32, port: u16, address: [u8; 16]) -> i32 {
-    match EVENTS.reserve::<Event>(0) {
-        Some(mut entry) => {
-            let event = Event {
-                // SAFETY: bpf-helpers(7): takes nothing.
-                boot_ns: unsafe { bpf_ktime_get_boot_ns() },
-                cgroup_id,
-                tgid: (bpf_get_current_pid_tgid() >> 32) as u32,
-                uid: bpf_get_current_uid_gid() as u32,
-                comm: bpf_get_current_comm().unwrap_or_default(),
-                hook: hook.number(),
-                family: af,
-                protocol,
-                port: port as u32,
-                address,
-                path: [0; PATH_MAX],
-                zero: 0,
-            };
-            entry.write(event);
-            entry.submit(0);
-        }
-        None => {
-            if let Some(count) = DROPPED.get_ptr_mut(0) {
-                // SAFETY: the kernel gave the pointer; the value is this CPU's alone.
-                unsafe { *count += 1 };
-            }
-        }
-    }
+fn deny(hook: Hook, af: u32, key: Egress) -> i32 {
+    let asked = Asked {
+        family: af,
+        protocol: key.protocol,
+        port: key.port as u32,
+        address: key.address,
+    };
+    refused(hook, account(), asked);
     DENY
 }
 

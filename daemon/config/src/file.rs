@@ -25,12 +25,23 @@ pub struct Config {
     pub access: Vec<Access>,
     /// Where each credential lies.
     pub credentials: BTreeMap<CredentialLabel, CredentialSource>,
+    /// What is observed beside denials.
+    pub observation: Observation,
     /// Where things are.
     pub paths: Paths,
     /// The reserved uids.
     pub uids: Uids,
     /// The users that our services run as.
     pub users: Users,
+}
+
+/// What is observed beside denials.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Observation {
+    /// Count the system calls of each session. For evidence runs: it slows down every system call
+    /// of the machine.
+    pub syscalls: bool,
 }
 
 /// Where things are.
@@ -162,6 +173,8 @@ struct File {
     #[serde(default)]
     credentials: BTreeMap<CredentialLabel, CredentialSource>,
     #[serde(default)]
+    observation: Observation,
+    #[serde(default)]
     paths: Paths,
     #[serde(default)]
     uids: Uids,
@@ -212,6 +225,7 @@ impl Config {
             _format: IgnoredAny,
             access,
             credentials,
+            observation,
             paths,
             uids,
             users,
@@ -238,6 +252,7 @@ impl Config {
         Ok(Self {
             access,
             credentials,
+            observation,
             paths,
             uids,
             users,
@@ -249,6 +264,7 @@ impl Config {
         Self {
             access: Vec::new(),
             credentials: BTreeMap::new(),
+            observation: Observation::default(),
             paths: Paths::default(),
             uids: Uids::default(),
             users: Users::default(),

@@ -12,7 +12,7 @@ mod trust;
 mod uids;
 
 pub use access::{Access, Caller};
-pub use file::{Config, ConfigError, CredentialSource, Paths, Users};
+pub use file::{Config, ConfigError, CredentialSource, Observation, Paths, Users};
 pub use trust::{Untrusted, root_owned};
 pub use uids::{UidRange, UidRangeError, Uids};
 

@@ -156,7 +156,9 @@ fn destination(event: &Event) -> String {
         protocol::UDP => "udp".into(),
         other => format!("protocol {other}"),
     };
-    match event.hook() {
+    let hook = event.hook();
+    match hook {
+        Some(hook) if hook.is_lsm() => asked_of_lsm(event),
         Some(Hook::ConnectUnix | Hook::SendMsgUnix) => {
             let path = event.path();
             let (sign, rest) = match path {
@@ -166,21 +168,48 @@ fn destination(event: &Event) -> String {
             format!("unix {sign}{}", rest.escape_ascii())
         }
         Some(Hook::SockCreate) => format!("family {} {protocol}", event.family),
-        Some(
-            Hook::Bind4
-            | Hook::Bind6
-            | Hook::Connect4
-            | Hook::Connect6
-            | Hook::SendMsg4
-            | Hook::SendMsg6,
-        )
-        | None => {
+        Some(Hook::Device) => device(event),
+        Some(Hook::SetSockOpt) => format!("level {} option {}", event.family, event.protocol),
+        Some(Hook::Sysctl) => "a sysctl".into(),
+        Some(_) | None => {
             let port = u16::try_from(event.port).unwrap_or(0);
             format!(
                 "{protocol} {}",
                 std::net::SocketAddr::new(event.address(), port)
             )
         }
+    }
+}
+
+fn device(event: &Event) -> String {
+    let [low, high, ..] = event.address;
+    let major = u16::from_le_bytes([low, high]);
+    let kind = match event.family {
+        1 => "block",
+        _ => "character",
+    };
+    let makes = if event.protocol & 1 == 0 {
+        ""
+    } else {
+        "mknod of "
+    };
+    format!("{makes}{kind} device {major}:{}", event.port)
+}
+
+/// A file by its last name, inode and device; a socket by its family; nothing else is known.
+fn asked_of_lsm(event: &Event) -> String {
+    let [a, b, c, d, e, f, g, h, ..] = event.address;
+    let ino = u64::from_ne_bytes([a, b, c, d, e, f, g, h]);
+    let name = event.path.split(|byte| *byte == 0).next();
+    match (name.unwrap_or_default(), ino, event.family) {
+        ([], 0, 0) => String::new(),
+        ([], 0, family) => format!("family {family} protocol {}", event.protocol),
+        (name, ino, _) => format!(
+            "file `{}` (inode {ino} on {}:{})",
+            name.escape_ascii(),
+            event.protocol >> 20,
+            event.protocol & 0xf_ffff
+        ),
     }
 }
 

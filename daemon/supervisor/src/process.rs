@@ -22,7 +22,11 @@ use custody_wire::{
     frame::{self, FrameError},
     launch::{Go, Kind, Outcome, Plan, Report, Role},
 };
-use nix::sys::{signal::Signal, wait::WaitStatus};
+use nix::sys::{
+    signal::Signal,
+    socket::{setsockopt, sockopt},
+    wait::WaitStatus,
+};
 
 use crate::{
     checks::programs::Programs,
@@ -71,7 +75,8 @@ pub struct Process {
 impl Process {
     /// Starts custody-launch in `cgroup` and hands it the plan. It builds and reports; nothing of
     /// the plan is executed before [`Process::go`]. A program of ours gets a standard error that
-    /// is written to our log as from `name`.
+    /// is written to our log as from `name`. A session's end of the channel gets `mark`, by which
+    /// the LSM programs know a socket of ours.
     ///
     /// # Errors
     /// See [`ProcessError`]; the cgroup comes back to be removed.
@@ -81,9 +86,10 @@ impl Process {
         name: &str,
         plan: Plan,
         fds: &[BorrowedFd<'_>],
+        mark: Option<u32>,
     ) -> Result<Self, (Cgroup, ProcessError)> {
         let uid = plan.uid;
-        match Self::try_start(programs, &cgroup, name, plan, fds) {
+        match Self::try_start(programs, &cgroup, name, plan, fds, mark) {
             Ok((child, channel, words)) => Ok(Self {
                 cgroup,
                 uid,
@@ -103,9 +109,14 @@ impl Process {
         name: &str,
         mut plan: Plan,
         fds: &[BorrowedFd<'_>],
+        mark: Option<u32>,
     ) -> Result<(Child, OwnedFd, Option<Words>), ProcessError> {
         let (ours, theirs) = channel::pair_seqpacket().map_err(ProcessError::Spawn)?;
         nonblocking(&ours).map_err(ProcessError::Channel)?;
+        if let Some(mark) = mark {
+            setsockopt(&theirs, sockopt::Mark, &mark)
+                .map_err(|errno| ProcessError::Channel(errno.into()))?;
+        }
         let namespaces = match plan.kind {
             Kind::Session(_) => Namespaces::Own,
             Kind::Service(_) => Namespaces::Inherited,

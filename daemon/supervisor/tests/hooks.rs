@@ -55,7 +55,7 @@ impl Arena {
         let path = PathBuf::from(root).join(format!("custody-hooks-{}", std::process::id()));
         let cgroup = Cgroup::create(&path).unwrap();
         let pins = Pins::open(&path).unwrap();
-        let hooks = Hooks::load().unwrap();
+        let mut hooks = Hooks::load(&cgroup).unwrap();
         hooks.attach(group, &cgroup, &pins).unwrap();
         Some(Self {
             hooks,
@@ -263,14 +263,18 @@ fn hooks_stay_when_their_loader_is_gone_until_the_pins_are_removed() {
     };
     let make = "print(tried(socket.socket))";
     // A second loader over the same pins, dropped at once: the pins alone hold its programs.
-    let again = Hooks::load().unwrap();
+    let mut again = Hooks::load(&arena.cgroup).unwrap();
     let pins = arena.pins.take().unwrap();
     again.attach(Group::Workers, &arena.cgroup, &pins).unwrap();
-    drop(again);
+    // And the first loader is gone.
+    drop(std::mem::replace(&mut arena.hooks, again));
+    assert_eq!(arena.python(make), "EPERM");
+    assert_eq!(arena.event(Hook::SockCreate).cgroup_id, arena.cgroup.id());
+    arena.hooks = Hooks::load(&arena.cgroup).unwrap();
     assert_eq!(arena.python(make), "EPERM");
     assert!(
         arena.events().is_empty(),
-        "the first loader's programs are let go"
+        "the pins hold the programs of a loader that is gone"
     );
     pins.remove().unwrap();
     assert_eq!(arena.python(make), "reached");

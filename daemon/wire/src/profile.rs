@@ -13,15 +13,7 @@ use crate::layer::Layer;
 /// Whether `profile` requires `layer` in full.
 pub const fn requires(profile: Profile, layer: Layer) -> bool {
     match (profile, layer) {
-        // Not attached yet in this version.
-        (
-            Profile::Dev | Profile::Standard,
-            Layer::BpfLsm
-            | Layer::CgroupLimits
-            | Layer::CgroupDevice
-            | Layer::CgroupSockopt
-            | Layer::CgroupSysctl,
-        ) => false,
+        (Profile::Dev | Profile::Standard, Layer::BpfLsm | Layer::CgroupLimits) => false,
         (Profile::Dev | Profile::Standard | Profile::Hardened, _) => true,
     }
 }

@@ -6,31 +6,66 @@
 //! | services | nothing: no role | nothing |
 //! | workers | what [`Hooks::admit`] named | nothing |
 //!
+//! Device nodes, sysctls and setsockopt(2) have a hook each at every group. BPF LSM programs are
+//! one for the whole machine, where the kernel takes them ([`lsm`]).
+//!
+//! | module | what |
+//! |---|---|
+//! | [`cgroup`] | the programs at a cgroup that aya loads |
+//! | [`level`] | how deep a cgroup lies |
+//! | [`lsm`] | the LSM programs and their status |
+//! | [`object`] | the eBPF object inside this program |
+//! | [`objects`] | what no session may touch |
+//! | [`offsets`] | where members of the kernel's structs lie |
+//! | [`pins`] | links that outlive custodyd |
+//! | [`tally`] | what a cgroup did, counted |
+//! | [`unix`] | the AF_UNIX programs |
+//!
 //! **Invariant:** a missing map entry denies. When custodyd is gone the pins hold the links, the
 //! links the programs, the programs the maps: nothing opens.
 
+mod cgroup;
+mod level;
+mod lsm;
 mod object;
+mod objects;
+mod offsets;
 mod pins;
+mod tally;
 mod unix;
 
 use std::{
-    fmt, io,
+    fmt,
+    fs::File,
+    io::{self, Read as _},
     net::SocketAddr,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
 };
 
-use agent_ebpf::{Egress, Event, Hook, address_of, family, map, protocol};
+use agent_ebpf::{
+    Counts, Egress, Event, Hook, OFFSETS, address_of, family, global, map, protocol, state,
+};
 use aya::{
-    Ebpf, EbpfError,
-    maps::{HashMap, Map, MapData, MapError, PerCpuArray, RingBuf},
-    programs::{CgroupSock, CgroupSockAddr, ProgramError},
+    Btf as AyaBtf, Ebpf, EbpfError, EbpfLoader,
+    maps::{
+        Array, HashMap, Map, MapData, MapError, PerCpuArray, PerCpuHashMap, PerCpuValues, RingBuf,
+    },
+    programs::{ProgramError, RawTracePoint},
+    util::nr_cpus,
 };
 use custody_sys::{
-    bpf::{self, Attach},
+    bpf::{self, Attach, btf::Btf},
     cgroup::Cgroup,
 };
+use custody_wire::{layer::Status, profile::Profile};
 
+use lsm::Lsm;
+use offsets::Offsets;
+
+pub use cgroup::layers;
 pub use pins::{PinError, Pins};
+pub use tally::Tally;
 pub use unix::UnixHookError;
 
 /// A group of cgroups that share their hooks.
@@ -95,6 +130,14 @@ pub enum HookError {
         /// Why.
         source: MapError,
     },
+    /// A file or folder that no session may touch cannot be named to the programs.
+    #[error("cannot tell the hooks of `{path}`, which no session may touch")]
+    Object {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// This program was built without the object.
     #[error(
         "this custodyd was built without its eBPF object and cannot enforce anything; \
@@ -112,6 +155,12 @@ pub enum HookError {
         /// Why.
         source: ProgramError,
     },
+    /// System calls cannot be counted.
+    #[error("the tracepoint that counts system calls cannot be had")]
+    Tracepoint {
+        /// Why.
+        source: ProgramError,
+    },
     /// An AF_UNIX hook could not be made.
     #[error(transparent)]
     Unix(#[from] UnixHookError),
@@ -121,29 +170,21 @@ pub enum HookError {
 pub struct Hooks {
     ebpf: Ebpf,
     names: unix::Names,
+    lsm: Lsm,
+    mark: u32,
+    /// Held as long as custodyd lives, beside the pins.
+    links: Vec<OwnedFd>,
+    counts_fd: OwnedFd,
     dropped_fd: OwnedFd,
     events_fd: OwnedFd,
+    counts: PerCpuHashMap<MapData, u64, Counts>,
     dropped: PerCpuArray<MapData, u64>,
     egress: HashMap<MapData, [u8; size_of::<Egress>()], u8>,
     events: RingBuf<MapData>,
+    objects: Array<MapData, objects::Words>,
     roles: HashMap<MapData, u64, u8>,
+    sessions: HashMap<MapData, u64, u8>,
 }
-
-/// The IP hooks: where each is attached, and the function that does it.
-const INET: [(Hook, Attach, &str); 7] = [
-    (Hook::SockCreate, Attach::SockCreate, "custody_sock_create"),
-    (Hook::Bind4, Attach::Bind4, "custody_bind4"),
-    (Hook::Bind6, Attach::Bind6, "custody_bind6"),
-    (Hook::Connect4, Attach::Connect4, "custody_connect4"),
-    (Hook::Connect6, Attach::Connect6, "custody_connect6"),
-    (Hook::SendMsg4, Attach::SendMsg4, "custody_sendmsg4"),
-    (Hook::SendMsg6, Attach::SendMsg6, "custody_sendmsg6"),
-];
-
-const UNIX: [(Hook, Attach); 2] = [
-    (Hook::ConnectUnix, Attach::ConnectUnix),
-    (Hook::SendMsgUnix, Attach::SendMsgUnix),
-];
 
 // aya's maps have no Debug.
 impl fmt::Debug for Hooks {
@@ -160,40 +201,73 @@ impl Hooks {
         (!object::BYTES.is_empty()).then_some(object::SHA256)
     }
 
-    /// Loads the programs and makes their maps, empty: everything is denied.
+    /// Loads the programs and makes their maps, empty: everything is denied. `agents` is the
+    /// folder of the sessions' cgroups.
     ///
     /// # Errors
-    /// See [`HookError`].
-    pub fn load() -> Result<Self, HookError> {
+    /// See [`HookError`]. That the kernel takes no LSM program is none: [`Hooks::lsm_status`].
+    pub fn load(agents: &Cgroup) -> Result<Self, HookError> {
         if object::BYTES.is_empty() {
             return Err(HookError::NoObject);
         }
-        let mut ebpf = Ebpf::load(object::BYTES).map_err(HookError::Load)?;
-        for (hook, _, function) in INET {
-            let failed = |source| HookError::Program { hook, source };
-            let program = ebpf
-                .program_mut(function)
-                .ok_or(HookError::Incomplete { name: function })?;
-            if hook == Hook::SockCreate {
-                let program: &mut CgroupSock = program.try_into().map_err(failed)?;
-                program.load().map_err(failed)?;
-            } else {
-                let program: &mut CgroupSockAddr = program.try_into().map_err(failed)?;
-                program.load().map_err(failed)?;
-            }
+        let btf = Btf::read().map_err(UnixHookError::from)?;
+        let names = unix::Names::look_up(&btf).map_err(UnixHookError::from)?;
+        let offsets = Offsets::look_up(&btf);
+        drop(btf);
+        let level = level::of(agents.path()).unwrap_or(None);
+        let mark = random_mark().unwrap_or(0);
+
+        let zeros = vec![0; OFFSETS.len()];
+        let mapped = offsets.as_ref().map_or(0, |found| found.setattr_mapped);
+        let members = offsets.as_ref().map_or(&zeros, |found| &found.members);
+        let (agents_id, depth) = (agents.id(), level.unwrap_or(0));
+        let mut loader = EbpfLoader::new();
+        loader
+            .override_global(global::AGENTS, &agents_id, true)
+            .override_global(global::LEVEL, &depth, true)
+            .override_global(global::MARK, &mark, true)
+            .override_global(global::SETATTR_MAPPED, &mapped, true);
+        for ((name, _, _), offset) in OFFSETS.iter().zip(members) {
+            loader.override_global(name, offset, true);
         }
-        let names = unix::Names::look_up().map_err(UnixHookError::from)?;
+        let mut ebpf = loader.load(object::BYTES).map_err(HookError::Load)?;
+        cgroup::load(&mut ebpf)?;
+        let lsm = match (offsets, level, AyaBtf::from_sys_fs()) {
+            (Err(error), _, _) => Lsm::refused(error.to_string(), 0),
+            (Ok(_), None, _) => Lsm::refused(
+                "custodyd is in a cgroup namespace of its own, and the level of its cgroups is \
+                 not known"
+                    .into(),
+                0,
+            ),
+            (Ok(_), Some(_), Err(error)) => Lsm::refused(error.to_string(), 0),
+            (Ok(_), Some(_), Ok(_)) if mark == 0 => {
+                Lsm::refused("read(2) of `/dev/urandom`".into(), 0)
+            }
+            (Ok(_), Some(_), Ok(btf)) => Lsm::load(&mut ebpf, &btf)?,
+        };
+
+        let counts_fd = descriptor(&ebpf, map::COUNTS)?;
         let dropped_fd = descriptor(&ebpf, map::DROPPED)?;
         let events_fd = descriptor(&ebpf, map::EVENTS)?;
         let mut take = |name| ebpf.take_map(name).ok_or(HookError::Incomplete { name });
         Ok(Self {
+            counts: take(map::COUNTS)?.try_into().map_err(bad(map::COUNTS))?,
             dropped: take(map::DROPPED)?.try_into().map_err(bad(map::DROPPED))?,
             egress: take(map::EGRESS)?.try_into().map_err(bad(map::EGRESS))?,
             events: take(map::EVENTS)?.try_into().map_err(bad(map::EVENTS))?,
+            objects: take(map::OBJECTS)?.try_into().map_err(bad(map::OBJECTS))?,
             roles: take(map::ROLES)?.try_into().map_err(bad(map::ROLES))?,
+            sessions: take(map::SESSIONS)?
+                .try_into()
+                .map_err(bad(map::SESSIONS))?,
+            links: Vec::new(),
+            counts_fd,
             dropped_fd,
             ebpf,
             events_fd,
+            lsm,
+            mark,
             names,
         })
     }
@@ -203,8 +277,9 @@ impl Hooks {
     ///
     /// # Errors
     /// See [`HookError`]. What was attached before the failure stays: it only denies.
-    pub fn attach(&self, group: Group, cgroup: &Cgroup, pins: &Pins) -> Result<(), HookError> {
-        let put = |hook: Hook, at: Attach, program: BorrowedFd<'_>| -> Result<(), HookError> {
+    pub fn attach(&mut self, group: Group, cgroup: &Cgroup, pins: &Pins) -> Result<(), HookError> {
+        let mut links = Vec::new();
+        let mut put = |hook: Hook, at: Attach, program: BorrowedFd<'_>| -> Result<(), HookError> {
             let link =
                 bpf::attach(program, cgroup.as_fd(), at).map_err(|source| HookError::Attach {
                     hook,
@@ -212,9 +287,13 @@ impl Hooks {
                     source,
                 })?;
             pins.replace(group, hook, link.as_fd())?;
+            links.push(link);
             Ok(())
         };
-        for (hook, at, function) in INET {
+        for cgroup::Program {
+            hook, at, function, ..
+        } in cgroup::programs(group)
+        {
             let program = self
                 .ebpf
                 .program(function)
@@ -225,14 +304,134 @@ impl Hooks {
             put(hook, at, fd.as_fd())?;
         }
         let sinks = unix::Sinks {
+            counts: self.counts_fd.as_fd(),
             dropped: self.dropped_fd.as_fd(),
             events: self.events_fd.as_fd(),
         };
-        for (hook, at) in UNIX {
+        for (hook, at) in cgroup::UNIX {
             let program = unix::load(&self.names, sinks, group.reach(), hook, at)?;
             put(hook, at, program.as_fd())?;
         }
+        self.links.append(&mut links);
         Ok(())
+    }
+
+    /// Attaches the LSM programs that the kernel took, and pins their links. `objects` are the
+    /// files and folders that no session may touch, where they are there.
+    ///
+    /// # Errors
+    /// See [`HookError`].
+    pub fn attach_lsm(&mut self, objects: &[PathBuf], pins: &Pins) -> Result<(), HookError> {
+        self.protect(objects)?;
+        self.lsm.attach(pins)
+    }
+
+    fn protect(&mut self, paths: &[PathBuf]) -> Result<(), HookError> {
+        let of = |path: &Path, source| HookError::Object {
+            path: path.into(),
+            source,
+        };
+        let mut objects = Vec::new();
+        for path in paths {
+            let found = objects::find(path).map_err(|source| of(path, source))?;
+            // One below another, or twice the same, is one.
+            objects.extend(found.filter(|found| !objects.contains(found)));
+        }
+        let words = objects::words(&objects).ok_or_else(|| {
+            let why = format!("{} are too many", objects.len());
+            of(Path::new("/"), io::Error::other(why))
+        })?;
+        self.objects.set(0, words, 0).map_err(bad(map::OBJECTS))
+    }
+
+    /// What the layer of the LSM programs is worth now.
+    pub fn lsm_status(&self, pins: &Pins) -> Status {
+        self.lsm.status(pins)
+    }
+
+    /// The mark of custodyd's own channels to a session, where LSM programs look at it.
+    pub fn mark(&self) -> Option<u32> {
+        self.lsm.is_attached().then_some(self.mark)
+    }
+
+    /// Counts every system call of every session from now on: for evidence runs, since it taxes
+    /// the whole machine. It ends with custodyd.
+    ///
+    /// # Errors
+    /// When the program does not load or attach.
+    pub fn count_system_calls(&mut self) -> Result<(), HookError> {
+        let name = "custody_sys_enter";
+        let failed = |source| HookError::Tracepoint { source };
+        let program = self
+            .ebpf
+            .program_mut(name)
+            .ok_or(HookError::Incomplete { name })?;
+        let program: &mut RawTracePoint = program.try_into().map_err(failed)?;
+        program.load().map_err(failed)?;
+        let _link = program.attach("sys_enter").map_err(failed)?; // held by the program
+        Ok(())
+    }
+
+    /// Counts from now on what the cgroup does.
+    ///
+    /// # Errors
+    /// When the map is full: then it is not counted.
+    pub fn count(&mut self, cgroup_id: u64) -> Result<(), HookError> {
+        let cpus = nr_cpus().map_err(|(_, error)| bad(map::COUNTS)(MapError::IoError(error)))?;
+        let zeros = PerCpuValues::try_from(vec![[0_u64; 128]; cpus])
+            .map_err(|error| bad(map::COUNTS)(MapError::IoError(error)))?;
+        self.counts
+            .insert(cgroup_id, zeros, 0)
+            .map_err(bad(map::COUNTS))
+    }
+
+    /// What the cgroup did so far; nothing if it was never counted.
+    ///
+    /// # Errors
+    /// When the map cannot be read.
+    pub fn tally(&self, cgroup_id: u64) -> Result<Tally, HookError> {
+        match self.counts.get(&cgroup_id, 0) {
+            Ok(cpus) => Ok(Tally::of(cpus.iter())),
+            Err(MapError::KeyNotFound) => Ok(Tally::default()),
+            Err(source) => Err(bad(map::COUNTS)(source)),
+        }
+    }
+
+    /// Lets go of what was counted.
+    ///
+    /// # Errors
+    /// When the map cannot be changed.
+    pub fn forget(&mut self, cgroup_id: u64) -> Result<(), HookError> {
+        or_missing(self.counts.remove(&cgroup_id), map::COUNTS)
+    }
+
+    /// A session's cgroup in which custody-launch is about to work: until [`Hooks::seal`] it may
+    /// mount, make nodes and receive descriptors.
+    ///
+    /// # Errors
+    /// When the map is full; then the launch fails.
+    pub fn open(&mut self, cgroup_id: u64, profile: Profile) -> Result<(), HookError> {
+        self.sessions
+            .insert(cgroup_id, state::LAUNCHING | tracing_of(profile), 0)
+            .map_err(bad(map::SESSIONS))
+    }
+
+    /// Takes back what the launch had. Called before anything of the agent's is executed.
+    ///
+    /// # Errors
+    /// When the map cannot be changed; then nothing of the agent's may be executed.
+    pub fn seal(&mut self, cgroup_id: u64, profile: Profile) -> Result<(), HookError> {
+        self.sessions
+            .insert(cgroup_id, tracing_of(profile), 0)
+            .map_err(bad(map::SESSIONS))
+    }
+
+    /// The session is over.
+    ///
+    /// # Errors
+    /// When the map cannot be changed.
+    pub fn close(&mut self, cgroup_id: u64) -> Result<(), HookError> {
+        or_missing(self.sessions.remove(&cgroup_id), map::SESSIONS)
     }
 
     /// Lets the tasks of one cgroup (not of those below it) make TCP sockets and connect to
@@ -270,11 +469,7 @@ impl Hooks {
     /// # Errors
     /// When a map cannot be read. The role goes first: without one no new socket is made.
     pub fn withdraw(&mut self, cgroup_id: u64) -> Result<(), HookError> {
-        match self.roles.remove(&cgroup_id) {
-            Ok(()) | Err(MapError::KeyNotFound) => {}
-            Err(MapError::SyscallError(error)) if is_missing(&error.io_error) => {}
-            Err(source) => return Err(bad(map::ROLES)(source)),
-        }
+        or_missing(self.roles.remove(&cgroup_id), map::ROLES)?;
         let of_cgroup: Vec<_> = self
             .egress
             .keys()
@@ -321,8 +516,29 @@ fn bad(name: &'static str) -> impl Fn(MapError) -> HookError {
     move |source| HookError::Map { name, source }
 }
 
-fn is_missing(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound
+/// What is not there cannot be removed and need not be.
+fn or_missing(removed: Result<(), MapError>, name: &'static str) -> Result<(), HookError> {
+    match removed {
+        Ok(()) | Err(MapError::KeyNotFound) => Ok(()),
+        Err(MapError::SyscallError(error)) if error.io_error.kind() == io::ErrorKind::NotFound => {
+            Ok(())
+        }
+        Err(source) => Err(bad(name)(source)),
+    }
+}
+
+const fn tracing_of(profile: Profile) -> u8 {
+    match profile {
+        Profile::Dev => state::TRACING,
+        Profile::Hardened | Profile::Standard => 0,
+    }
+}
+
+/// Drawn anew for each run: nobody else's sockets have it by chance. Never 0.
+fn random_mark() -> io::Result<u32> {
+    let mut bytes = [0; 4];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(u32::from_ne_bytes(bytes) | 1)
 }
 
 fn key(cgroup_id: u64, to: SocketAddr, protocol: u32) -> [u8; size_of::<Egress>()] {
@@ -338,7 +554,7 @@ fn key(cgroup_id: u64, to: SocketAddr, protocol: u32) -> [u8; size_of::<Egress>(
 
 fn descriptor(ebpf: &Ebpf, name: &'static str) -> Result<OwnedFd, HookError> {
     match ebpf.map(name) {
-        Some(Map::PerCpuArray(data) | Map::RingBuf(data)) => data
+        Some(Map::PerCpuArray(data) | Map::PerCpuHashMap(data) | Map::RingBuf(data)) => data
             .fd()
             .as_fd()
             .try_clone_to_owned()

@@ -76,8 +76,11 @@ impl Pins {
     /// # Errors
     /// When bpf(2) or rename(2) fails.
     pub fn replace(&self, group: Group, hook: Hook, link: BorrowedFd<'_>) -> Result<(), PinError> {
-        let name = name(group, hook);
-        let path = self.0.join(&name);
+        self.put(&name(group, hook), link)
+    }
+
+    fn put(&self, name: &str, link: BorrowedFd<'_>) -> Result<(), PinError> {
+        let path = self.0.join(name);
         let fresh = self.0.join(format!("{name}_new"));
         let result = remove_if_there(&fresh)
             .and_then(|()| bpf::pin(link, &fresh))
@@ -85,14 +88,25 @@ impl Pins {
         result.map_err(|source| PinError::Pin { path, source })
     }
 
-    /// The first pin of `group` that is not there; none if all hooks of IP, or of AF_UNIX, stand.
-    pub fn missing(&self, group: Group, unix: bool) -> Option<PathBuf> {
-        let is_unix = |hook: &Hook| matches!(hook, Hook::ConnectUnix | Hook::SendMsgUnix);
-        Hook::ALL
-            .into_iter()
-            .filter(|hook| is_unix(hook) == unix)
-            .map(|hook| self.0.join(name(group, hook)))
-            .find(|pin| pin.symlink_metadata().is_err())
+    /// Pins the link of an LSM hook, as [`Pins::replace`] does.
+    ///
+    /// # Errors
+    /// When bpf(2) or rename(2) fails.
+    pub fn replace_lsm(&self, hook: Hook, link: BorrowedFd<'_>) -> Result<(), PinError> {
+        self.put(&lsm_name(hook), link)
+    }
+
+    /// Whether an LSM hook's pin is there.
+    pub fn has_lsm(&self, hook: Hook) -> bool {
+        self.0.join(lsm_name(hook)).symlink_metadata().is_ok()
+    }
+
+    /// The first of these hooks of `group` whose pin is not there.
+    pub fn missing(&self, group: Group, mut hooks: impl Iterator<Item = Hook>) -> Option<PathBuf> {
+        let path = |hook| self.0.join(name(group, hook));
+        hooks
+            .find(|hook| path(*hook).symlink_metadata().is_err())
+            .map(path)
     }
 
     /// Removes every pin, and the folder. For the end of an installation whose cgroups are
@@ -110,6 +124,10 @@ impl Pins {
 
 fn name(group: Group, hook: Hook) -> String {
     format!("{}_{}", group.name(), hook.name())
+}
+
+fn lsm_name(hook: Hook) -> String {
+    format!("lsm_{}", hook.name())
 }
 
 /// Where a bpf file system is open to all (mode 1777 is its default), somebody else may have made

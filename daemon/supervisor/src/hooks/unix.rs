@@ -10,7 +10,7 @@ use std::{
     os::fd::{BorrowedFd, OwnedFd},
 };
 
-use agent_ebpf::{Event, Hook, PATH_MAX};
+use agent_ebpf::{Count, Event, Hook, PATH_MAX};
 use custody_sys::bpf::{
     Asm, Attach, Label, LoadError, Reg, Size, Test,
     btf::{Btf, BtfError, Kind},
@@ -57,9 +57,8 @@ impl Names {
     /// Looks them up.
     ///
     /// # Errors
-    /// When the kernel has no BTF or is older than 6.7.
-    pub(super) fn look_up() -> Result<Self, BtfError> {
-        let btf = Btf::read()?;
+    /// When the kernel is older than 6.7.
+    pub(super) fn look_up(btf: &Btf) -> Result<Self, BtfError> {
         let context = "bpf_sock_addr_kern";
         Ok(Self {
             cast_to_kern_ctx: btf.id("bpf_cast_to_kern_ctx", Kind::Func)?,
@@ -75,6 +74,8 @@ impl Names {
 /// The maps that events go to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sinks<'a> {
+    /// The counts by cgroup.
+    pub(super) counts: BorrowedFd<'a>,
     /// The ring buffer.
     pub(super) events: BorrowedFd<'a>,
     /// The count of events that it could not take.
@@ -132,6 +133,7 @@ fn assemble(names: &Names, sinks: Sinks<'_>, reach: Reach, hook: Hook) -> Option
             let mut allow = Label::new();
             decide(&mut asm, &mut allow, &mut deny);
             asm.place(allow);
+            count(&mut asm, sinks, Count::Allowed(hook));
             asm.set(Reg::R0, 1);
             asm.exit();
         }
@@ -240,8 +242,11 @@ fn write_event(asm: &mut Asm, sinks: Sinks<'_>, hook: Hook) {
     asm.set(Reg::R3, EVENT_SIZE);
     asm.set(Reg::R4, 0);
     asm.call(RINGBUF_OUTPUT);
+    asm.mov(Reg::R6, Reg::R0);
+    count(asm, sinks, Count::Refused(hook));
     let mut counted = Label::new();
-    asm.jump_if(Reg::R0, Test::Eq, 0, &mut counted);
+    asm.jump_if(Reg::R6, Test::Eq, 0, &mut counted);
+    count(asm, sinks, Count::Lost);
     asm.store_value(Size::Dw, Reg::R10, KEY, 0);
     asm.map(Reg::R1, sinks.dropped);
     asm.mov(Reg::R2, Reg::R10);
@@ -252,4 +257,21 @@ fn write_event(asm: &mut Asm, sinks: Sinks<'_>, hook: Hook) {
     asm.add(Reg::R1, 1);
     asm.store(Size::Dw, Reg::R0, 0, Reg::R1);
     asm.place(counted);
+}
+
+/// Adds one to a count of the task's own cgroup, on this CPU.
+fn count(asm: &mut Asm, sinks: Sinks<'_>, what: Count) {
+    asm.call(GET_CURRENT_CGROUP_ID);
+    asm.store(Size::Dw, Reg::R10, KEY, Reg::R0);
+    asm.map(Reg::R1, sinks.counts);
+    asm.mov(Reg::R2, Reg::R10);
+    asm.add(Reg::R2, KEY);
+    asm.call(MAP_LOOKUP_ELEM);
+    let mut uncounted = Label::new();
+    asm.jump_if(Reg::R0, Test::Eq, 0, &mut uncounted);
+    let slot = at(what.slot() * size_of::<u64>());
+    asm.load(Size::Dw, Reg::R1, Reg::R0, slot);
+    asm.add(Reg::R1, 1);
+    asm.store(Size::Dw, Reg::R0, slot, Reg::R1);
+    asm.place(uncounted);
 }

@@ -6,7 +6,7 @@ use custody_sys::cgroup::{self, Cgroup};
 use custody_wire::launch::Report;
 use nix::sys::wait::WaitStatus;
 
-use crate::process::ProcessError;
+use crate::{hooks::Group, process::ProcessError};
 
 use super::{
     Custodyd, Dying, Mode, Part, say::chain, services::Service, sessions::Phase, workers::sealed,
@@ -57,10 +57,17 @@ impl Custodyd {
     /// A service or a front may be executed, or ends here.
     fn program_reported(&mut self, number: u64, part: Part, report: &Report) {
         let network = part == Part::Service(Service::Resolver);
+        let group = match part {
+            Part::Service(service) => service.group(),
+            Part::Front(_) | Part::Session(_) | Part::Worker { .. } => Group::Services,
+        };
+        let stand = self.hooks_stand(group);
         let Some((_, process)) = self.processes.get_mut(&number) else {
             return;
         };
-        let go = sealed(report, network).and_then(|()| process.go().map_err(|e| chain(&e)));
+        let go = sealed(report, network)
+            .and(stand)
+            .and_then(|()| process.go().map_err(|e| chain(&e)));
         if let Err(why) = go {
             self.complain(part, &why);
             self.kill_number(number);
@@ -194,6 +201,7 @@ impl Custodyd {
                 Ok(()) => {
                     self.read_denials(); // while its name is known
                     self.denials.forget(dying.cgroup.id());
+                    self.settle(&dying);
                     match dying.part {
                         Part::Front(_) => self.fronts.give_back(dying.uid),
                         Part::Service(_) => {}

@@ -33,13 +33,12 @@ impl Custodyd {
             self.fronts.give_back(uid);
             said(&error)
         })?;
-        self.denials
-            .know(cgroup.id(), format!("front of session {id}"));
+        self.know(cgroup.id(), format!("front of session {id}"));
         let plan = self.front_plan(uid);
         let fds = [to_gate.as_fd(), listener.as_fd()];
         let part = Part::Front(id);
         let name = format!("front of session {id}");
-        match Process::start(&self.checked.programs, cgroup, &name, plan, &fds) {
+        match Process::start(&self.checked.programs, cgroup, &name, plan, &fds, None) {
             Ok(process) => {
                 self.register(part, process);
             }

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use custody_wire::{
     launch::{Report, Role},
-    layer::{self, Layer, Status},
+    layer::{self, Layer},
     supervise::{ControlNotice, StartRefusal, VaultNotice},
 };
 use gate::id::SessionId;
@@ -16,7 +16,7 @@ use super::{
     sessions::{Last, Phase, failed},
     standing::{in_words, suffices},
 };
-use crate::{hooks::Group, refused::weaknesses};
+use crate::refused::weaknesses;
 
 impl Custodyd {
     /// custody-launch reported.
@@ -119,7 +119,7 @@ impl Custodyd {
             step: "the report has neither a pty nor three pipes".into(),
             errno: 0,
         })?;
-        let (uid, policy) = (session.uid, session.policy.clone());
+        let (uid, policy, profile) = (session.uid, session.policy.clone(), session.profile);
         if session.listener.is_none() {
             return Err(StartRefusal::Failed {
                 step: "the report has no listener".into(),
@@ -134,6 +134,7 @@ impl Custodyd {
             },
             &[],
         );
+        self.seal_session_hooks(number, profile)?;
         let process = self.processes.get(&number).ok_or_else(gone)?;
         process
             .1
@@ -161,22 +162,6 @@ impl Custodyd {
             self.stop_session(id, "its front does not start");
         }
         Ok(())
-    }
-
-    fn hook_status(&self, layer: Layer) -> Status {
-        if !matches!(layer, Layer::CgroupInet | Layer::CgroupUnix) {
-            return Status::None {
-                step: "not attached in this version".into(),
-                errno: 0,
-            };
-        }
-        match self.pins.missing(Group::Agents, layer == Layer::CgroupUnix) {
-            None => Status::Full,
-            Some(pin) => Status::None {
-                step: format!("pin `{}`", pin.display()),
-                errno: nix::errno::Errno::ENOENT as i32,
-            },
-        }
     }
 }
 

@@ -5,6 +5,7 @@
 //! | [`channels`] | orders in, notices out; a service that breaks the protocol is killed |
 //! | [`end`] | what happens when a program ends, and taking apart what it leaves |
 //! | [`fronts`] | a session's front |
+//! | [`hooked`] | what the eBPF hooks are worth, and what they counted |
 //! | [`heads`] | the newest lines of the two chains, in the journal |
 //! | [`launched`] | what custody-launch reported of a session |
 //! | [`over`] | a session of which nothing is left |
@@ -21,6 +22,7 @@ mod channels;
 mod end;
 mod fronts;
 mod heads;
+mod hooked;
 mod launched;
 mod over;
 mod plans;
@@ -185,14 +187,20 @@ pub fn serve(checked: Checked, config_path: Option<PathBuf>) -> Result<(), Serve
     places.make(&checked.users)?;
     places.write(&checked.policies)?;
     let cgroups = Cgroups::make(&checked.cgroup)?;
-    let hooks = Hooks::load()?;
+    let mut hooks = Hooks::load(cgroups.group(Group::Agents))?;
     let pins = Pins::open(&checked.cgroup)?;
     for group in Group::ALL {
         hooks.attach(group, cgroups.group(group), &pins)?;
     }
+    hooks.attach_lsm(&hooked::objects(&checked, config_path.as_ref()), &pins)?;
+    if checked.config.observation.syscalls {
+        hooks.count_system_calls()?;
+        tracing::warn!("system calls are counted, which slows down the whole machine");
+    }
     tracing::info!(
         cgroup = %checked.cgroup.display(),
         object = Hooks::object().unwrap_or("none"),
+        lsm = say::status(&hooks.lsm_status(&pins)),
         "hooks are attached"
     );
     let signals = signals()?;

@@ -46,7 +46,7 @@ impl Custodyd {
                 }
             }
             Phase::Ending(Last::Ended(end)) => {
-                tracing::info!(session = %id, ?end, "session ended");
+                tracing::info!(session = %id, ?end, hooks = %session.tally, "session ended");
                 ControlNotice::Ended { session: id, end }
             }
             Phase::Launching | Phase::Running => return,

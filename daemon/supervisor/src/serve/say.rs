@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, io};
 
+use custody_wire::layer::Status;
+
 /// An error with everything that it rests on, in one line: a path in it may hold a newline.
 pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -31,6 +33,18 @@ pub(super) fn errno_of(error: &(dyn std::error::Error + 'static)) -> i32 {
         next = error.source();
     }
     0
+}
+
+/// How much of a layer holds, in a few words.
+pub(super) fn status(status: &Status) -> String {
+    match status {
+        Status::Full => "full".into(),
+        Status::None { step, errno } => {
+            format!("none: {step}{}", super::standing::in_words(*errno))
+        }
+        Status::NotNeeded => "not needed".into(),
+        Status::Partial { missing } => format!("partial, without {missing}"),
+    }
 }
 
 /// Labels that a policy has, for a message.

@@ -33,6 +33,13 @@ impl Service {
     /// In the order of need: control talks to the gate, the resolver to the vault.
     pub(super) const ALL: [Self; 4] = [Self::Gate, Self::Vault, Self::Resolver, Self::Control];
 
+    pub(super) const fn group(self) -> Group {
+        match self {
+            Self::Resolver => Group::Workers,
+            Self::Control | Self::Gate | Self::Vault => Group::Services,
+        }
+    }
+
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Control => "control",
@@ -220,16 +227,11 @@ impl Custodyd {
         if let Some(ours) = &ours {
             nonblocking(ours).map_err(|error| said(&error))?;
         }
-        let group = match service {
-            Service::Resolver => Group::Workers,
-            Service::Control | Service::Gate | Service::Vault => Group::Services,
-        };
         let cgroup = self
             .cgroups
-            .fresh(group, service.name())
+            .fresh(service.group(), service.name())
             .map_err(|error| said(&error))?;
-        self.denials
-            .know(cgroup.id(), format!("custody-{}", service.name()));
+        self.know(cgroup.id(), format!("custody-{}", service.name()));
         if service == Service::Resolver {
             let servers = resolver::servers(Path::new("/etc/resolv.conf"))
                 .map_err(|error| format!("cannot read `/etc/resolv.conf`: {error}"))?;
@@ -242,7 +244,7 @@ impl Custodyd {
         let part = Part::Service(service);
         let name = format!("custody-{}", service.name());
         let fds = borrow(&theirs);
-        let started = Process::start(&self.checked.programs, cgroup, &name, plan, &fds);
+        let started = Process::start(&self.checked.programs, cgroup, &name, plan, &fds, None);
         match started {
             Ok(process) => {
                 self.register(part, process);

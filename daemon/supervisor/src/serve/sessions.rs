@@ -32,7 +32,7 @@ use super::{
     services::Service,
 };
 use crate::{
-    hooks::Group,
+    hooks::{Group, Tally},
     process::{Process, ProcessError},
     refused::{Finding, refusal},
     workspace::{self, WorkspaceError},
@@ -67,6 +67,8 @@ pub(super) struct Session {
     pub(super) front_ends: VecDeque<Instant>,
     /// What was found before the launch and its profile permits.
     pub(super) findings: Vec<Finding>,
+    /// What the hooks counted of programs of it that are gone.
+    pub(super) tally: Tally,
     outcome: Option<Outcome>,
 }
 
@@ -185,8 +187,7 @@ impl Custodyd {
             self.agents.give_back(uid);
             failed("a cgroup of the session's own", &error)
         })?;
-        self.denials
-            .know(cgroup.id(), format!("session {}", start.session));
+        self.know(cgroup.id(), format!("session {}", start.session));
         let mut roles = vec![Role::Command];
         roles.extend(workspace.iter().map(|_| Role::Workspace));
         let plan = Plan {
@@ -207,7 +208,13 @@ impl Custodyd {
         };
         let part = Part::Session(start.session);
         let fds = borrow(&fds);
-        let started = Process::start(&self.checked.programs, cgroup, "session", plan, &fds);
+        if let Err(refusal) = self.open_session_hooks(cgroup.id(), profile) {
+            self.bury(part, cgroup, uid);
+            return Err(refusal);
+        }
+        let mark = self.hooks.mark();
+        let programs = &self.checked.programs;
+        let started = Process::start(programs, cgroup, "session", plan, &fds, mark);
         match started {
             Ok(process) => self.register(part, process),
             Err((cgroup, error)) => {
@@ -224,6 +231,7 @@ impl Custodyd {
             placeholders: Vec::new(),
             listener: None,
             front_ends: VecDeque::new(),
+            tally: Tally::default(),
             findings,
             outcome: None,
         };

@@ -84,8 +84,7 @@ impl Custodyd {
             order,
             run: self.vault_run,
         };
-        self.denials
-            .know(cgroup.id(), format!("worker {label} of session {session}"));
+        self.know(cgroup.id(), format!("worker {label} of session {session}"));
         // Before it is born: there is no moment with more, and none with less.
         let admitted = self.hooks.admit(cgroup.id(), egress, &[]);
         let pair = channel::pair_stream();
@@ -108,6 +107,7 @@ impl Custodyd {
             &name,
             plan,
             &[theirs.as_fd()],
+            None,
         ) {
             Ok(process) => {
                 let process = self.register(part, process);
@@ -145,6 +145,7 @@ impl Custodyd {
 
     fn hand_over(&mut self, number: u64, order: u64, report: &Report) -> Result<(), String> {
         sealed(report, true)?;
+        self.hooks_stand(Group::Workers)?;
         let (_, process) = self.processes.get_mut(&number).ok_or("it is gone")?;
         process.go().map_err(|error| chain(&error))?;
         let pidfd = process

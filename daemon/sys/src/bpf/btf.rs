@@ -28,7 +28,7 @@ pub enum BtfError {
         at: usize,
     },
     /// The kernel has no such function or type: it is too old, or built without it.
-    #[error("the kernel has no {what} `{name}`; Linux 6.7 or newer with BTF is needed")]
+    #[error("the kernel has no {what} `{name}`; Linux 6.12 or newer with BTF is needed")]
     Missing {
         /// What was looked for.
         what: &'static str,
@@ -55,6 +55,15 @@ const HEAD: u32 = 0x0001_eb9f;
 const TYPE: usize = 12;
 /// A member: name, type, offset in bits.
 const MEMBER: usize = 12;
+/// A parameter: name, type.
+const PARAMETER: usize = 8;
+
+// Kinds that may stand in a struct without a name.
+const STRUCT: u32 = 4;
+const UNION: u32 = 5;
+
+/// How deep structs without a name stand in each other at most.
+const NESTED_MAX: u32 = 8;
 
 impl Btf {
     /// Reads the running kernel's types.
@@ -104,29 +113,80 @@ impl Btf {
         self.find(name, kind).map(|(id, _)| id)
     }
 
-    /// Where `member` lies in the struct `name`, in bytes.
+    /// Where `member` lies in the struct `name`, in bytes. Members of structs and unions without
+    /// a name count as its own, as in C.
     ///
     /// # Errors
     /// [`BtfError::Missing`] where there is none, or it is a bit field.
     pub fn member(&self, name: &str, member: &str) -> Result<i32, BtfError> {
         let (_, at) = self.find(name, Kind::Struct)?;
+        let bits = self.bits_to(at, member.as_bytes(), NESTED_MAX)?;
+        match bits {
+            Some(bits) if bits % 8 == 0 => {
+                i32::try_from(bits / 8).map_err(|_wide| BtfError::Format { at })
+            }
+            Some(_) | None => Err(BtfError::Missing {
+                what: "member",
+                name: format!("{name}.{member}"),
+            }),
+        }
+    }
+
+    /// Which parameter of the function `name` is called `parameter`, from 0.
+    ///
+    /// # Errors
+    /// [`BtfError::Missing`] where there is none.
+    pub fn parameter(&self, name: &str, parameter: &str) -> Result<usize, BtfError> {
+        let (_, at) = self.find(name, Kind::Func)?;
+        let prototype = self.of_id(read(&self.bytes, at.saturating_add(8))?)?;
+        let info = read(&self.bytes, prototype.saturating_add(4))?;
+        for index in 0..count(info) {
+            let at = prototype
+                .saturating_add(TYPE)
+                .saturating_add(index.saturating_mul(PARAMETER));
+            if self.name(read(&self.bytes, at)?) == parameter.as_bytes() {
+                return Ok(index);
+            }
+        }
+        Err(BtfError::Missing {
+            what: "parameter",
+            name: format!("{name}({parameter})"),
+        })
+    }
+
+    /// The offset in bits of `member` in the struct or union at `at`.
+    fn bits_to(&self, at: usize, member: &[u8], nested: u32) -> Result<Option<u32>, BtfError> {
         let info = read(&self.bytes, at.saturating_add(4))?;
         for index in 0..count(info) {
             let at = at
                 .saturating_add(TYPE)
                 .saturating_add(index.saturating_mul(MEMBER));
-            if self.name(read(&self.bytes, at)?) == member.as_bytes() {
-                // The low 24 bits are the offset in both forms (kind_flag).
-                let bits = read(&self.bytes, at.saturating_add(8))? & 0x00ff_ffff;
-                if bits % 8 == 0 {
-                    return i32::try_from(bits / 8).map_err(|_wide| BtfError::Format { at });
+            let name = self.name(read(&self.bytes, at)?);
+            // The low 24 bits are the offset in both forms (kind_flag).
+            let bits = read(&self.bytes, at.saturating_add(8))? & 0x00ff_ffff;
+            if name == member {
+                return Ok(Some(bits));
+            }
+            if name.is_empty() && nested > 0 {
+                let inner = self.of_id(read(&self.bytes, at.saturating_add(4))?)?;
+                let kind = (read(&self.bytes, inner.saturating_add(4))? >> 24) & 0x1f;
+                if matches!(kind, STRUCT | UNION)
+                    && let Some(more) = self.bits_to(inner, member, nested.saturating_sub(1))?
+                {
+                    return Ok(Some(bits.saturating_add(more)));
                 }
             }
         }
-        Err(BtfError::Missing {
-            what: "member",
-            name: format!("{name}.{member}"),
-        })
+        Ok(None)
+    }
+
+    /// Where the type with an id begins.
+    fn of_id(&self, id: u32) -> Result<usize, BtfError> {
+        usize::try_from(id)
+            .ok()
+            .and_then(|id| self.types.get(id.checked_sub(1)?))
+            .copied()
+            .ok_or(BtfError::Format { at: 0 })
     }
 
     fn find(&self, name: &str, kind: Kind) -> Result<(i32, usize), BtfError> {
@@ -199,6 +259,13 @@ mod tests {
         ));
         assert!(matches!(
             btf.member("sockaddr_un", "no_such_member"),
+            Err(BtfError::Missing { .. })
+        ));
+        // In a union and a struct without names (include/linux/dcache.h).
+        assert!(btf.member("qstr", "name").unwrap() > 0);
+        assert_eq!(btf.parameter("bpf_lsm_bpf", "attr").unwrap(), 1);
+        assert!(matches!(
+            btf.parameter("bpf_lsm_bpf", "no_such_parameter"),
             Err(BtfError::Missing { .. })
         ));
     }

@@ -33,14 +33,20 @@ pub enum Attach {
     Connect6 = 11,
     /// BPF_CGROUP_UNIX_CONNECT, since Linux 6.7.
     ConnectUnix = 49,
+    /// BPF_CGROUP_DEVICE.
+    Device = 6,
     /// BPF_CGROUP_UDP4_SENDMSG.
     SendMsg4 = 14,
     /// BPF_CGROUP_UDP6_SENDMSG.
     SendMsg6 = 15,
     /// BPF_CGROUP_UNIX_SENDMSG, since Linux 6.7.
     SendMsgUnix = 50,
+    /// BPF_CGROUP_SETSOCKOPT.
+    SetSockOpt = 22,
     /// BPF_CGROUP_INET_SOCK_CREATE.
     SockCreate = 2,
+    /// BPF_CGROUP_SYSCTL.
+    Sysctl = 18,
 }
 
 impl Attach {
@@ -172,6 +178,26 @@ pub fn attach(
     )
 }
 
+/// `BPF_LSM_MAC`.
+const LSM_MAC: u32 = 27;
+
+/// Attaches an LSM program to the hook that it was loaded for, for the whole machine. The
+/// attachment lasts as long as a descriptor or a pin of the link.
+///
+/// # Errors
+/// When bpf(2) fails.
+pub fn attach_lsm(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    descriptor(
+        BPF_LINK_CREATE,
+        &LinkCreate {
+            prog_fd: number(program)?,
+            target_fd: 0, // the hook is the program's (bpf_tracing_prog_attach())
+            attach_type: LSM_MAC,
+            flags: 0,
+        },
+    )
+}
+
 /// Pins a link, program or map at `path` in a bpf file system.
 ///
 /// # Errors
@@ -188,6 +214,28 @@ pub fn pin(what: impl AsFd, path: &Path) -> io::Result<()> {
     )?;
     debug_assert_eq!(done, 0);
     Ok(())
+}
+
+/// Whether the kernel asks BPF LSM programs at all: it does so only where `bpf` is among the
+/// security modules of its `lsm=`. Programs attach all the same, and nobody calls them.
+///
+/// # Errors
+/// When lsm_list_modules(2) fails; it is there since Linux 6.8.
+pub fn asks_lsm() -> io::Result<bool> {
+    /// `LSM_ID_BPF` (include/uapi/linux/lsm.h).
+    const BPF: u64 = 110;
+    /// `__NR_lsm_list_modules`, on every architecture.
+    const LSM_LIST_MODULES: libc::c_long = 461;
+    let mut ids = [0_u64; 64];
+    let mut size = u32::try_from(size_of_val(&ids)).map_err(io::Error::other)?;
+    // SAFETY: lsm_list_modules writes at most `size` bytes to `ids`, and their count to `size`
+    // (security/lsm_syscalls.c).
+    let count = unsafe { libc::syscall(LSM_LIST_MODULES, ids.as_mut_ptr(), &raw mut size, 0) };
+    if count < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let count = usize::try_from(count).map_err(io::Error::other)?;
+    Ok(ids.iter().take(count).any(|id| *id == BPF))
 }
 
 fn number(fd: BorrowedFd<'_>) -> io::Result<u32> {

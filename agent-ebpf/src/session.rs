@@ -1,0 +1,99 @@
+//! What the programs know of a session, what they count of it, and what no session may touch.
+
+use crate::Hook;
+
+/// Bits of a session's entry in [`map::SESSIONS`](crate::map::SESSIONS). No entry: no bit.
+pub mod state {
+    /// custody-launch is still at work in the cgroup: it mounts, makes nodes and receives
+    /// descriptors. Taken away before anything of the agent's is executed.
+    pub const LAUNCHING: u8 = 1;
+    /// Profile `dev`: inside the session a process may trace another.
+    pub const TRACING: u8 = 2;
+}
+
+/// Most sessions at one time, and most cgroups that are counted.
+pub const SESSIONS_MAX: u32 = 16_384;
+
+/// Most files and folders in [`map::OBJECTS`](crate::map::OBJECTS).
+pub const OBJECTS_MAX: usize = 16;
+
+/// The deepest path below the root of its file system that is followed up to a protected folder.
+/// What lies deeper cannot be judged and is refused.
+pub const DEPTH_MAX: usize = 64;
+
+/// A file or folder that no session may open or change, nor anything below it. It is known by
+/// its inode, so that no rename, link or mount leads around it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[repr(C)]
+pub struct Object {
+    /// Inode number; 0 is no object.
+    pub ino: u64,
+    /// The device of its file system as the kernel has it: major << 20 | minor (kdev_t.h).
+    pub dev: u32,
+    /// Always zero.
+    pub zero: u32,
+}
+
+impl Object {
+    /// The object as the two words that the kernel compares.
+    pub const fn to_words(self) -> [u64; 2] {
+        let [a, b, c, d] = self.dev.to_ne_bytes();
+        [self.ino, u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0])]
+    }
+}
+
+/// [`map::OBJECTS`](crate::map::OBJECTS), whole: one value, so that one look-up brings all.
+pub type Objects = [Object; OBJECTS_MAX];
+
+const _: () = assert!(size_of::<Objects>() == 16 * OBJECTS_MAX);
+
+/// What is counted of one cgroup, on one CPU: a number for each [`Count`].
+pub type Counts = [u64; 128];
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Count {
+    /// A hook let it through. Counted of network hooks and of passed descriptors alone.
+    Allowed(Hook),
+    /// Events that the full ring could not take.
+    Lost,
+    /// A hook refused it.
+    Refused(Hook),
+    /// System calls, in evidence runs.
+    Syscalls,
+}
+
+impl Count {
+    /// Where it stands in [`Counts`].
+    pub const fn slot(self) -> usize {
+        match self {
+            Self::Lost => 0,
+            Self::Syscalls => 1,
+            Self::Allowed(hook) => hook.number() as usize * 2,
+            Self::Refused(hook) => hook.number() as usize * 2 + 1,
+        }
+    }
+}
+
+const _: () = assert!(Hook::NUMBERS * 2 <= 128, "every hook has its two counts");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_count_has_a_slot_of_its_own() {
+        let mut slots = [false; 128];
+        let mut take = |count: Count| {
+            let slot = &mut slots[count.slot()];
+            assert!(!*slot, "{count:?}");
+            *slot = true;
+        };
+        take(Count::Lost);
+        take(Count::Syscalls);
+        for hook in Hook::ALL {
+            take(Count::Allowed(*hook));
+            take(Count::Refused(*hook));
+        }
+    }
+}

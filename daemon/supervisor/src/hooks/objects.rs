@@ -1,0 +1,96 @@
+//! What no session may touch, as the LSM programs know it: by inode and device.
+
+use std::{
+    fs::File,
+    io,
+    os::{
+        fd::{AsFd, AsRawFd as _},
+        unix::fs::MetadataExt as _,
+    },
+    path::Path,
+};
+
+use agent_ebpf::{OBJECTS_MAX, Object};
+use custody_sys::path::open;
+use nix::fcntl::OFlag;
+use procfs::process::Process;
+
+/// The objects' words, in the order of the map.
+pub(super) type Words = [u64; OBJECTS_MAX * 2];
+
+/// The object behind `path`; none if there is nothing.
+///
+/// # Errors
+/// When it is there and the kernel does not say what it is.
+pub(super) fn find(path: &Path) -> io::Result<Option<Object>> {
+    // A name of root's own that leads elsewhere (/var/run) is followed first.
+    let found = path.canonicalize();
+    let file = match found.and_then(|path| open(&path, OFlag::O_PATH)) {
+        Ok(fd) => File::from(fd),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    Ok(Some(Object {
+        ino: file.metadata()?.ino(),
+        dev: device(&file)?,
+        zero: 0,
+    }))
+}
+
+/// The device of the file system that `fd` is on, as the kernel itself has it: mountinfo shows
+/// it, while stat(2) shows what the file system makes up (btrfs, overlay).
+fn device(fd: impl AsFd) -> io::Result<u32> {
+    let number = fd.as_fd().as_raw_fd();
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{number}"))?;
+    let id: Option<i32> = info
+        .lines()
+        .find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
+    let mounts = Process::myself()
+        .and_then(|me| me.mountinfo())
+        .map_err(io::Error::other)?;
+    let mount = mounts.into_iter().find(|mount| Some(mount.mnt_id) == id);
+    let device = mount.and_then(|mount| {
+        let (major, minor) = mount.majmin.split_once(':')?;
+        let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+        Some((major << 20) | minor)
+    });
+    device.ok_or_else(|| io::Error::other("its mount is not in /proc/self/mountinfo"))
+}
+
+/// The words of at most [`OBJECTS_MAX`] objects; none if there are more.
+pub(super) fn words(objects: &[Object]) -> Option<Words> {
+    let mut words = [0; OBJECTS_MAX * 2];
+    if objects.len() > OBJECTS_MAX {
+        return None;
+    }
+    let flat = objects.iter().flat_map(|object| object.to_words());
+    for (to, from) in words.iter_mut().zip(flat) {
+        *to = from;
+    }
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_one_object_by_any_name_and_nothing_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let object = find(folder.path()).unwrap().unwrap();
+        assert_eq!(find(&folder.path().join(".")).unwrap(), Some(object));
+        assert!(object.ino > 0);
+        assert_eq!(find(&folder.path().join("none")).unwrap(), None);
+    }
+
+    #[test]
+    fn more_objects_than_the_map_holds_are_refused() {
+        let object = Object {
+            ino: 7,
+            dev: 9,
+            zero: 0,
+        };
+        assert_eq!(words(&[object; OBJECTS_MAX]).unwrap()[..2], [7, 9]);
+        assert!(words(&[object; OBJECTS_MAX + 1]).is_none());
+    }
+}
