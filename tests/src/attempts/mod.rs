@@ -1,7 +1,10 @@
 //! The attempts: each is data and a function, one file for each class of §12.2.
 
 mod authenticated_client;
+mod calls;
 mod extracted_callable;
+mod frames;
+mod network;
 mod shared_process_credential;
 mod unregistered_tool;
 mod without_authorization;
@@ -105,8 +108,12 @@ pub enum Need {
     Ia32,
     /// A kernel that makes rings (io_uring_setup(2)).
     IoUring,
+    /// IPv6 on loopback.
+    Ipv6,
     /// The interpreter, by its path.
     Program(&'static str),
+    /// A kind of socket: name, family, type and protocol.
+    Socket(&'static str, i32, i32, i32),
 }
 
 impl Need {
@@ -121,9 +128,25 @@ impl Need {
                 let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
                 (!disabled.is_ok_and(|text| text.trim() == "0")).then(|| "io_uring".into())
             }
+            Self::Ipv6 => std::net::UdpSocket::bind((std::net::Ipv6Addr::LOCALHOST, 0))
+                .is_err()
+                .then(|| "IPv6 on loopback".into()),
+            Self::Socket(name, family, kind, protocol) => {
+                (!makes_socket(family, kind, protocol)).then(|| format!("sockets of {name}"))
+            }
             Self::Program(path) => (!std::path::Path::new(path).exists()).then(|| path.into()),
         }
     }
+}
+
+/// Whether the kernel has such sockets, asked as root.
+fn makes_socket(family: i32, kind: i32, protocol: i32) -> bool {
+    use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType};
+    let raw = |number: i32| u32::try_from(number).unwrap_or(u32::MAX);
+    let family = AddressFamily::from_raw(u16::try_from(family).unwrap_or(u16::MAX));
+    let protocol = core::num::NonZeroU32::new(raw(protocol)).map(Protocol::from_raw);
+    let kind = SocketType::from_raw(raw(kind));
+    rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, protocol).is_ok()
 }
 
 /// A layer, or layers that are nothing apart.
@@ -212,6 +235,7 @@ pub fn all() -> Vec<&'static Attempt> {
         extracted_callable::ALL,
         shared_process_credential::ALL,
         authenticated_client::ALL,
+        network::ALL,
     ]
     .into_iter()
     .flatten()

@@ -7,6 +7,7 @@
 //! **Invariant:** the probe judges nothing. It says what each step answered and hands over what it
 //! could read; whether an effect happened is the witness's to say.
 
+mod calls;
 mod holdings;
 mod local;
 mod memory;
@@ -21,6 +22,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    calls::{Argument, Call, PYTHON},
     local::{Address, How},
     memory::By,
     message::Line,
@@ -33,6 +35,11 @@ pub use self::{
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(tag = "attack", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Attack {
+    /// Make system calls, one after the other, until one is refused.
+    Calls {
+        /// Which.
+        calls: Vec<Call>,
+    },
     /// Look at every inherited descriptor: read files, speak to sockets.
     Descriptors {
         /// What is said to a socket.
@@ -136,7 +143,7 @@ pub struct Effect {
 
 impl Effect {
     /// The request's bytes.
-    fn request(&self) -> Vec<u8> {
+    pub(crate) fn request(&self) -> Vec<u8> {
         let body = self.body();
         let authorization = self
             .token
@@ -166,6 +173,7 @@ pub fn run(attack: &Attack) -> Report {
 
 fn attempt(attack: &Attack, report: &mut Report) -> Option<()> {
     match attack {
+        Attack::Calls { calls } => calls::make(calls, report),
         Attack::Descriptors { effect } => holdings::descriptors(effect, report),
         Attack::DriveConnector {
             program,

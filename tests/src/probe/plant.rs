@@ -44,7 +44,8 @@ pub(super) fn twin(of: &Attack, plant: &str, report: &mut Report) -> Option<()> 
             report.absorb(super::run(&Attack::File { path }));
             Some(())
         }
-        Attack::DriveConnector { .. }
+        Attack::Calls { .. }
+        | Attack::DriveConnector { .. }
         | Attack::ForgePermit { .. }
         | Attack::ForgePlan { .. }
         | Attack::Local { .. }

@@ -3,7 +3,6 @@
 use std::{
     io::{self, BufReader, Read as _, Write as _},
     net::{Shutdown, SocketAddr, TcpStream},
-    os::unix::net::{UnixDatagram, UnixStream},
     time::Duration,
 };
 
@@ -56,7 +55,10 @@ impl Upstream {
     }
 }
 
-pub(super) fn stream(stream: &UnixStream, upstream: &Upstream) -> io::Result<()> {
+pub(super) fn stream<S>(stream: &S, upstream: &Upstream) -> io::Result<()>
+where
+    for<'s> &'s S: io::Read + io::Write,
+{
     let mut reader = BufReader::new(stream);
     let mut writer = stream;
     loop {
@@ -71,10 +73,13 @@ pub(super) fn stream(stream: &UnixStream, upstream: &Upstream) -> io::Result<()>
     }
 }
 
-pub(super) fn datagrams(socket: &UnixDatagram, upstream: &Upstream) -> io::Result<()> {
+pub(super) fn datagrams(
+    receive: impl Fn(&mut [u8]) -> io::Result<usize>,
+    upstream: &Upstream,
+) -> io::Result<()> {
     let mut bytes = vec![0; 64 << 10];
     loop {
-        let read = socket.recv(&mut bytes)?;
+        let read = receive(&mut bytes)?;
         if let Ok(request) = http::read_request(&mut bytes.get(..read).unwrap_or_default()) {
             upstream.forward(&request)?;
         }

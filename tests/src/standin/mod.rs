@@ -9,6 +9,7 @@
 
 mod deputy;
 mod dispatcher;
+mod network;
 mod permits;
 
 use std::{
@@ -27,7 +28,7 @@ use std::{
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
-pub use self::deputy::Upstream;
+pub use self::{deputy::Upstream, network::Ports};
 
 /// What a stand-in is, read from its standard input.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -54,6 +55,9 @@ pub struct Setup {
     /// Paths of vaults that take anyone's permit.
     #[serde(default)]
     pub permits: Vec<PathBuf>,
+    /// Whether it serves over IP too, on loopback.
+    #[serde(default)]
+    pub network: bool,
 }
 
 /// Serves until standard input ends: the stand-in lives as long as who started it.
@@ -93,9 +97,16 @@ pub fn run() -> io::Result<()> {
         let socket = UnixDatagram::bind(path)?;
         open_to_all(path)?;
         let upstream = Arc::clone(&upstream);
-        let _detached = thread::spawn(move || deputy::datagrams(&socket, &upstream));
+        let receive = move |bytes: &mut [u8]| socket.recv(bytes);
+        let _detached = thread::spawn(move || deputy::datagrams(receive, &upstream));
     }
-    io::Write::write_all(&mut io::stdout(), b"ready\n")?;
+    let ports = match setup.network {
+        true => Some(network::serve(&upstream)?),
+        false => None,
+    };
+    let mut ready = serde_json::to_vec(&ports)?;
+    ready.push(b'\n');
+    io::Write::write_all(&mut io::stdout(), &ready)?;
     let mut end = String::new();
     while io::stdin().read_line(&mut end)? > 0 {}
     drop((client, held, setup.canary));

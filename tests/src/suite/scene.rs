@@ -9,7 +9,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 
 use crate::{
     attempts::Arm,
@@ -51,6 +51,8 @@ pub struct Scene {
     pub deputy_name: String,
     /// A datagram deputy's path.
     pub deputy_datagram: PathBuf,
+    /// Where the stand-in serves over IP.
+    pub ports: standin::Ports,
     /// A token that is given to the agent on purpose.
     leaked: String,
     /// What must never be read: canary and whose it is.
@@ -107,14 +109,17 @@ impl Scene {
             datagrams: vec![path("datagram.sock")],
             dispatchers: vec![path("dispatcher.sock")],
             permits: vec![path("permits.sock")],
+            network: true,
         };
-        let standin = start_standin(programs, &setup, SHARED_UID)?;
+        let (standin, ports) = start_standin(programs, &setup, SHARED_UID)?;
+        let ports = ports.context("the stand-in's ports")?;
         Ok(Self {
             deputy_path: path("deputy.sock"),
             deputy_datagram: path("datagram.sock"),
             deputy_name,
             witness_address,
             recipient: "boss@example.org".into(),
+            ports,
             plant: canary("twin")?,
             credential_file,
             leaked,
@@ -156,13 +161,11 @@ impl Scene {
             datagrams: Vec::new(),
             dispatchers: Vec::new(),
             permits: Vec::new(),
+            network: false,
             ..self.setup.clone()
         };
-        self.neighbour = Some(start_standin(
-            &self.programs,
-            &setup,
-            installation.operator,
-        )?);
+        let (neighbour, _) = start_standin(&self.programs, &setup, installation.operator)?;
+        self.neighbour = Some(neighbour);
         self.installation = installation;
         Ok(())
     }
@@ -308,7 +311,11 @@ pub(crate) fn random() -> io::Result<String> {
 }
 
 /// Starts a stand-in, with its canary in the environment too.
-fn start_standin(programs: &Path, setup: &standin::Setup, uid: u32) -> anyhow::Result<Child> {
+fn start_standin(
+    programs: &Path,
+    setup: &standin::Setup,
+    uid: u32,
+) -> anyhow::Result<(Child, Option<standin::Ports>)> {
     let mut child = Command::new(programs.join("custody-standin"))
         .env_clear()
         .env("HELD", &setup.canary)
@@ -328,6 +335,6 @@ fn start_standin(programs: &Path, setup: &standin::Setup, uid: u32) -> anyhow::R
     let mut ready = String::new();
     BufReader::new(child.stdout.as_mut().context("the stand-in's output")?)
         .read_line(&mut ready)?;
-    ensure!(ready == "ready\n", "the stand-in does not come up");
-    Ok(child)
+    let ports = serde_json::from_str(&ready).context("the stand-in does not come up")?;
+    Ok((child, ports))
 }
