@@ -42,7 +42,7 @@ impl Apart {
         }
         let cgroup = |of: &str| {
             let path = format!("/proc/{of}/cgroup");
-            let text = read(&path).of(Layer::Cgroup, || format!("read(2) of `{path}`"))?;
+            let text = text(&path).of(Layer::Cgroup, || format!("read(2) of `{path}`"))?;
             // The unified hierarchy's line (cgroups(7)).
             let line = text.lines().find_map(|line| line.strip_prefix("0::"));
             Ok(line.map(str::to_owned))
@@ -55,7 +55,7 @@ impl Apart {
     }
 
     fn parent() -> io::Result<String> {
-        let status = read("/proc/self/status")?;
+        let status = text("/proc/self/status")?;
         field(&status, "PPid")
             .filter(|parent| *parent != "0")
             .map(str::to_owned)
@@ -83,7 +83,7 @@ pub(crate) struct Own(String);
 
 impl Own {
     pub(crate) fn read() -> Result<Self, Failure> {
-        read("/proc/self/status")
+        text("/proc/self/status")
             .map(Self)
             .step(|| "read(2) of `/proc/self/status`".into())
     }
@@ -149,10 +149,15 @@ impl Own {
 }
 
 /// A file of procfs, in one piece: it has no size, and guessing would begin with a few bytes.
-fn read(path: &str) -> io::Result<String> {
-    let mut text = String::with_capacity(4096);
-    fs::File::open(path)?.read_to_string(&mut text)?;
-    Ok(text)
+pub(crate) fn read(path: &str) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(4096);
+    fs::File::open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The same as text.
+fn text(path: &str) -> io::Result<String> {
+    String::from_utf8(read(path)?).map_err(io::Error::other)
 }
 
 /// A field of /proc/PID/status (proc_pid_status(5)).

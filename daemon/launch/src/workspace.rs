@@ -23,7 +23,7 @@ use custody_wire::{launch::Workspace, layer::Layer};
 
 use crate::{
     failure::{Failure, Step as _},
-    protected,
+    observe, protected,
     root::{Mounting as _, Root, check_place},
 };
 
@@ -117,8 +117,8 @@ fn the_same_folder(workspace: &Workspace, given: OwnedFd) -> Result<OwnedFd, Fai
 
 /// Mounts below the workspace would not be shown, and what is under them would.
 fn no_nested_mounts(shown: &Path) -> Result<(), Failure> {
-    let mounts =
-        fs::read("/proc/self/mountinfo").step(|| "read(2) of `/proc/self/mountinfo`".into())?;
+    let mounts = observe::read("/proc/self/mountinfo")
+        .step(|| "read(2) of `/proc/self/mountinfo`".into())?;
     match nested(&mounts, shown) {
         None => Ok(()),
         Some(inner) => Err(Failure::refused(

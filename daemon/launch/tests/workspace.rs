@@ -19,7 +19,7 @@ use custody_sys::{
     path,
 };
 use custody_wire::{
-    launch::Outcome,
+    launch::{self, Outcome},
     layer::{Layer, Status},
 };
 use nix::mount::{MsFlags, umount2};
@@ -550,4 +550,30 @@ fn set_user_id_bits_reach_no_file_of_the_owners_by_any_call() {
     assert_eq!(all.len(), 18, "{text}");
     all.retain(|call| !call.starts_with("mkdir"));
     assert_eq!(with_bits, all, "{text}");
+}
+
+#[test]
+fn the_table_of_mounts_names_no_place_of_the_host_but_what_is_shown() {
+    if !can_run() {
+        return;
+    }
+    let folder = folder_of(OWNER);
+    let ended = sh(folder.path(), "cat /proc/self/mountinfo");
+    let mut of_the_host = 0;
+    for line in ended.text().lines() {
+        let (mount, system) = line.split_once(" - ").unwrap();
+        let fields: Vec<&str> = mount.split(' ').collect();
+        // proc_pid_mountinfo(5): the folder of the file system, and where it is mounted.
+        let (root, point) = (fields[3], fields[4]);
+        let own = ["devpts ", "proc ", "tmpfs "];
+        if own.iter().any(|kind| system.starts_with(kind)) {
+            assert!(root == "/" || root == "/null", "{line}");
+            continue;
+        }
+        of_the_host += 1;
+        // A name of its own has the programs' folder alone; an installed one is where it is shown.
+        let shown = root == "/" || point.ends_with(root) || point == launch::PROGRAMS;
+        assert!(shown, "{line}");
+    }
+    assert!(of_the_host > 2, "{ended:?}");
 }
