@@ -9,7 +9,7 @@ use std::{
 };
 
 use custody_wire::{
-    launch::{PROGRAMS, Plan, Session},
+    launch::{Plan, Session},
     layer::Layer,
 };
 use nix::{sys::stat, unistd::setsid};
@@ -99,7 +99,7 @@ impl Ahead {
             .iter()
             .map(|name| format!("/{name}"))
             .chain(etc::names())
-            .chain(["/usr".into(), PROGRAMS.into()])
+            .chain(["/usr".into()])
             .map(Stamp::of)
             .collect();
         let root = Root::new()?;

@@ -3,13 +3,13 @@
 //! | path | what | writable |
 //! |---|---|---|
 //! | `/usr`, and `/bin`, `/lib`, … as the host has them | the host's | no |
-//! | `/usr/lib/custody/session` | custody-init, custody-bridge | no |
 //! | `/etc` | constructed, and what [`etc`](crate::etc) lists | no |
 //! | `/dev` | [six nodes](crate::dev), a devpts and a shm of its own | the nodes, shm |
 //! | `/proc` | of the session's pid namespace | no |
 //! | `/tmp` | tmpfs, symlinks do not resolve | yes |
 //! | `/home/agent` | tmpfs | yes |
 //! | `/run/custody` | the listener | no |
+//! | `/run/custody/bin` | custody-init, custody-bridge | no |
 //! | the policy's read-only folders, the workspace | the host's | the workspace |
 //!
 //! A mount costs 20 to 40 µs of every start, so small files are copied and device nodes made.
@@ -109,13 +109,15 @@ impl Root {
 
     /// The folders of every session.
     pub(crate) fn system(&self, programs: &Path) -> Result<(), Failure> {
-        self.usr(programs)?;
+        let usr = self.folder("/usr", 0o755)?;
+        self.show_tree("/usr", &usr)?;
         for name in NAMES {
             self.like_the_host(name)?;
         }
-        for (folder, mode) in [("/home", 0o755), ("/var", 0o755), ("/run", 0o755)] {
-            self.folder(folder, mode)?;
+        for folder in ["/home", "/var"] {
+            self.folder(folder, 0o755)?;
         }
+        self.programs(programs)?;
         let tmp = self.folder("/tmp", 0o755)?;
         tmpfs(&tmp, "mode=1777,size=25%,nr_inodes=1m", NO_SYMLINKS)
     }
@@ -127,34 +129,11 @@ impl Root {
         tmpfs(&home, &options, MsFlags::empty())
     }
 
-    /// `/usr` of the host with our programs in it.
-    ///
-    /// An installed system has the folder, and it may be the programs' own. Otherwise a mount
-    /// point is needed where the host has none and none may be made: an overlay of `/usr` with
-    /// an empty skeleton below it, which the mount itself then hides. It costs one mount; binding
-    /// every entry of `/usr` and `/usr/lib` would cost eighty.
-    fn usr(&self, programs: &Path) -> Result<(), Failure> {
-        let usr = self.folder("/usr", 0o755)?;
-        let inside = Path::new(PROGRAMS);
-        if fs::symlink_metadata(inside).is_ok_and(|found| found.is_dir()) {
-            self.show_tree("/usr", &usr)?;
-            if programs == inside {
-                return Ok(());
-            }
-        } else {
-            for folder in ["/usr/lib", "/usr/lib/custody", PROGRAMS] {
-                self.folder(folder, 0o755)?;
-            }
-            let lower = format!("lowerdir=/usr:{}", usr.display());
-            let flags = MsFlags::MS_RDONLY | MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
-            mount(
-                Some("usr"),
-                &usr,
-                Some("overlay"),
-                flags,
-                Some(lower.as_str()),
-            )
-            .mount(|| format!("mount(2) of an overlay for `{PROGRAMS}`"))?;
+    /// custody-init and custody-bridge, at a place that no host's file system has to have: where
+    /// `/usr` had to be an overlay for it, each open(2) below `/usr` cost half as much again.
+    fn programs(&self, programs: &Path) -> Result<(), Failure> {
+        for folder in ["/run", "/run/custody", PROGRAMS] {
+            self.folder(folder, 0o755)?;
         }
         let from = path::folder(programs)
             .mount(|| format!("open(2) of the programs' folder `{}`", programs.display()))?;
@@ -162,7 +141,7 @@ impl Root {
             .mount(|| format!("open_tree(2) of `{}`", programs.display()))?;
         tree.restrict(READ_ONLY, Depth::One)
             .mount(|| format!("mount_setattr(2) of `{PROGRAMS}`"))?;
-        tree.attach(&self.at, relative(inside))
+        tree.attach(&self.at, relative(Path::new(PROGRAMS)))
             .mount(|| format!("move_mount(2) of `{PROGRAMS}`"))
     }
 

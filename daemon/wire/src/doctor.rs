@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{layer, profile::Profile};
 
 /// The file in a session's folder that tries the attempts and prints them, one a line.
-pub const PROGRAM: &str = "/usr/lib/custody/session/custody-bridge";
+pub const PROGRAM: &str = "/run/custody/bin/custody-bridge";
 
 /// Its argument.
 pub const ARGUMENT: &str = "doctor";

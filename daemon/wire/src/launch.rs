@@ -92,7 +92,7 @@ pub struct Session {
 }
 
 /// Where custody-init and custody-bridge are inside a session.
-pub const PROGRAMS: &str = "/usr/lib/custody/session";
+pub const PROGRAMS: &str = "/run/custody/bin";
 
 /// The path of the session's listener.
 pub const LISTENER: &str = "/run/custody/session.sock";
