@@ -46,6 +46,7 @@ pub(super) fn run(places: &Places, room: &Room, daemon: &Daemon<'_>) -> Result<(
         let mut command = peer.command(&probe);
         command.env("PROBE_SECRET", &holder.secret);
         let mut said = Said::new();
+        let mut last = String::new();
         let ran = stage::run(
             &mut command,
             PATIENCE,
@@ -59,13 +60,16 @@ pub(super) fn run(places: &Places, room: &Room, daemon: &Daemon<'_>) -> Result<(
                         order.push(name.to_owned());
                     }
                     said.insert(name.into(), (outcome == "reached", answer.into()));
+                } else if !line.trim().is_empty() {
+                    last = line.trim().to_owned();
                 }
             },
         );
         if said.is_empty() {
             say::line(format_args!(
-                "not attempted: {}: the probe said nothing ({ran:?})",
-                peer.name
+                "not attempted: {}: the probe said nothing; {}: {last}",
+                peer.name,
+                ran.map_or_else(|error| format!("{error:#}"), |status| status.to_string())
             ));
         }
         columns.push((peer, said));

@@ -54,7 +54,7 @@ pub(super) fn run(room: &Room, daemon: &Daemon<'_>, turns: usize) -> Result<()> 
                 name: "cargo build of a small crate",
                 script: format!(
                     "cd crate && rm -rf target && PATH={bin}:$PATH CARGO_HOME=$PWD/home \
-                     RUSTC={bin}/rustc {bin}/cargo build --quiet --offline",
+                     {bin}/cargo build --quiet --offline",
                     bin = bin.display()
                 ),
             });
