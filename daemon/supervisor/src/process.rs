@@ -20,7 +20,7 @@ use custody_sys::{
 use custody_wire::{
     Message,
     frame::{self, FrameError},
-    launch::{Go, Kind, Outcome, Plan, Report, Role},
+    launch::{Go, Kind, Outcome, Plan, Ready, Report, Role},
 };
 use nix::sys::{
     signal::Signal,
@@ -111,12 +111,7 @@ impl Process {
         fds: &[BorrowedFd<'_>],
         mark: Option<u32>,
     ) -> Result<(Child, OwnedFd, Option<Words>), ProcessError> {
-        let (ours, theirs) = channel::pair_seqpacket().map_err(ProcessError::Spawn)?;
-        nonblocking(&ours).map_err(ProcessError::Channel)?;
-        if let Some(mark) = mark {
-            setsockopt(&theirs, sockopt::Mark, &mark)
-                .map_err(|errno| ProcessError::Channel(errno.into()))?;
-        }
+        let (ours, theirs) = pair(mark)?;
         let namespaces = match plan.kind {
             Kind::Session(_) => Namespaces::Own,
             Kind::Service(_) => Namespaces::Inherited,
@@ -132,23 +127,51 @@ impl Process {
         }
         // Before it starts: the buffer keeps the plan until it is read.
         channel::send(&ours, &frame::datagram(&plan)?, &fds).map_err(ProcessError::Channel)?;
-        let path = programs.path("custody-launch");
-        let program = CString::new(path.as_os_str().as_bytes())
-            .map_err(|nul| ProcessError::Spawn(nul.into()))?;
-        let null = File::options()
-            .read(true)
-            .write(true)
-            .open("/dev/null")
-            .map_err(ProcessError::Spawn)?;
-        let child = spawn(&Spawn {
-            argv: &[program],
-            envp: &[],
-            fds: &[null.as_fd(), null.as_fd(), null.as_fd(), theirs.as_fd()],
-            cgroup: cgroup.as_fd(),
-            namespaces,
-        })
-        .map_err(ProcessError::Spawn)?;
+        let child = spawn_launcher(programs, cgroup, &theirs, namespaces)?;
         Ok((child, ours, words.map(|(words, _theirs)| words)))
+    }
+
+    /// Starts custody-launch for a session that is not there yet. It gets its plan by
+    /// [`Process::serve`].
+    ///
+    /// # Errors
+    /// See [`ProcessError`]; the cgroup comes back to be removed.
+    pub fn ready(
+        programs: &Programs,
+        cgroup: Cgroup,
+        ready: &Ready,
+        mark: Option<u32>,
+    ) -> Result<Self, (Cgroup, ProcessError)> {
+        let start = || {
+            let (ours, theirs) = pair(mark)?;
+            channel::send(&ours, &frame::datagram(ready)?, &[]).map_err(ProcessError::Channel)?;
+            let child = spawn_launcher(programs, &cgroup, &theirs, Namespaces::Own)?;
+            Ok((child, ours))
+        };
+        match start() {
+            Ok((child, channel)) => Ok(Self {
+                cgroup,
+                uid: 0,
+                deadline: None,
+                launching: true,
+                channel: Some(channel),
+                child,
+                words: None,
+            }),
+            Err(error) => Err((cgroup, error)),
+        }
+    }
+
+    /// Hands the plan of a session to a launcher that was ready.
+    ///
+    /// # Errors
+    /// When it is gone.
+    pub fn serve(&mut self, plan: &Plan, fds: &[BorrowedFd<'_>]) -> Result<(), ProcessError> {
+        let channel = self.channel.as_ref().ok_or(ProcessError::Closed)?;
+        channel::send(channel, &frame::datagram(plan)?, fds).map_err(ProcessError::Channel)?;
+        self.uid = plan.uid;
+        self.deadline = Some(Instant::now() + LAUNCH_MAX);
+        Ok(())
     }
 
     /// The pid in our namespace.
@@ -279,6 +302,41 @@ impl Process {
     pub fn reap(&self) -> io::Result<Option<WaitStatus>> {
         pidfd::reap(self.pidfd())
     }
+}
+
+/// A channel to custody-launch: our end does not block, its end has the mark.
+fn pair(mark: Option<u32>) -> Result<(OwnedFd, OwnedFd), ProcessError> {
+    let (ours, theirs) = channel::pair_seqpacket().map_err(ProcessError::Spawn)?;
+    nonblocking(&ours).map_err(ProcessError::Channel)?;
+    if let Some(mark) = mark {
+        setsockopt(&theirs, sockopt::Mark, &mark)
+            .map_err(|errno| ProcessError::Channel(errno.into()))?;
+    }
+    Ok((ours, theirs))
+}
+
+fn spawn_launcher(
+    programs: &Programs,
+    cgroup: &Cgroup,
+    theirs: &OwnedFd,
+    namespaces: Namespaces,
+) -> Result<Child, ProcessError> {
+    let path = programs.path("custody-launch");
+    let program =
+        CString::new(path.as_os_str().as_bytes()).map_err(|nul| ProcessError::Spawn(nul.into()))?;
+    let null = File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/null")
+        .map_err(ProcessError::Spawn)?;
+    spawn(&Spawn {
+        argv: &[program],
+        envp: &[],
+        fds: &[null.as_fd(), null.as_fd(), null.as_fd(), theirs.as_fd()],
+        cgroup: cgroup.as_fd(),
+        namespaces,
+    })
+    .map_err(ProcessError::Spawn)
 }
 
 /// Sets O_NONBLOCK.

@@ -31,7 +31,7 @@ impl Custodyd {
         if !process.is_launching() {
             match part {
                 Part::Session(id) => self.session_said(number, id),
-                Part::Front(_) | Part::Service(_) | Part::Worker { .. } => {
+                Part::Front(_) | Part::Service(_) | Part::Spare | Part::Worker { .. } => {
                     self.program_said(number, part);
                 }
             }
@@ -41,6 +41,7 @@ impl Custodyd {
             Ok(None) => {}
             Ok(Some((report, fds))) => match part {
                 Part::Session(id) => self.session_reported(number, id, report, fds),
+                Part::Spare => self.spare_failed(number, &format!("{report:?}")),
                 Part::Worker { order, run, .. } => {
                     self.worker_reported(number, order, run, &report);
                 }
@@ -50,6 +51,9 @@ impl Custodyd {
                 process.hang_up();
                 self.complain(part, &format!("the launch failed: {}", chain(&error)));
                 self.kill_number(number);
+                if part == Part::Spare {
+                    self.pause_spares();
+                }
             }
         }
     }
@@ -59,7 +63,9 @@ impl Custodyd {
         let network = part == Part::Service(Service::Resolver);
         let group = match part {
             Part::Service(service) => service.group(),
-            Part::Front(_) | Part::Session(_) | Part::Worker { .. } => Group::Services,
+            Part::Front(_) | Part::Session(_) | Part::Spare | Part::Worker { .. } => {
+                Group::Services
+            }
         };
         let stand = self.hooks_stand(group);
         let Some((_, process)) = self.processes.get_mut(&number) else {
@@ -162,6 +168,7 @@ impl Custodyd {
             Part::Front(id) => self.front_ended(id),
             Part::Service(service) => self.service_ended(service, &how),
             Part::Session(id) => self.session_ended(id, signal, code),
+            Part::Spare => {}
             Part::Worker { order, run, .. } => self.worker_ended(order, run),
         }
     }
@@ -175,7 +182,7 @@ impl Custodyd {
         let has_egress = match part {
             Part::Service(service) => service == Service::Resolver,
             Part::Worker { .. } => true,
-            Part::Front(_) | Part::Session(_) => false,
+            Part::Front(_) | Part::Session(_) | Part::Spare => false,
         };
         if has_egress && let Err(error) = self.hooks.withdraw(cgroup.id()) {
             tracing::error!(?part, error = chain(&error), "the egress stays in the map");
@@ -204,7 +211,7 @@ impl Custodyd {
                     self.settle(&dying);
                     match dying.part {
                         Part::Front(_) => self.fronts.give_back(dying.uid),
-                        Part::Service(_) => {}
+                        Part::Service(_) | Part::Spare => {}
                         Part::Session(_) => self.agents.give_back(dying.uid),
                         Part::Worker { .. } => self.workers_uids.give_back(dying.uid),
                     }
@@ -258,6 +265,7 @@ impl Custodyd {
             notify(&[sd_notify::NotifyState::Stopping]);
             self.stop_starting();
             self.mode = Mode::EndingSessions;
+            self.kill_part(Part::Spare);
             self.end_all_sessions("custodyd ends");
         }
     }

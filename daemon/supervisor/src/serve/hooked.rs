@@ -133,7 +133,7 @@ impl Custodyd {
             Err(error) => tracing::warn!(error = chain(&error), "counts of a cgroup"),
         }
         let closed = match dying.part {
-            Part::Session(_) => self.hooks.close(id),
+            Part::Session(_) | Part::Spare => self.hooks.close(id),
             Part::Front(_) | Part::Service(_) | Part::Worker { .. } => Ok(()),
         };
         if let Err(error) = closed.and_then(|()| self.hooks.forget(id)) {

@@ -14,6 +14,7 @@
 //! | [`say`] | errors and names in the words of messages |
 //! | [`services`] | control, gate, vault, resolver: started, linked, started again |
 //! | [`sessions`] | a session from the order to its killing |
+//! | [`spares`] | launchers that are ready before there is a session |
 //! | [`standing`] | whether the layers of a session suffice |
 //! | [`wait`] | what became readable, or which timer runs out |
 //! | [`workers`] | effect workers |
@@ -30,6 +31,7 @@ mod refusing;
 mod say;
 mod services;
 mod sessions;
+mod spares;
 mod standing;
 mod wait;
 mod workers;
@@ -60,6 +62,7 @@ use heads::Heads;
 use say::chain;
 use services::{Service, Slots};
 use sessions::Session;
+use spares::Spares;
 use wait::{Ready, signals};
 use workers::Worker;
 
@@ -102,6 +105,8 @@ enum Part {
     Front(SessionId),
     Service(Service),
     Session(SessionId),
+    /// A launcher that waits for a session.
+    Spare,
     /// The vault numbers its orders, each run of it anew.
     Worker {
         session: SessionId,
@@ -117,7 +122,7 @@ impl Part {
             Self::Front(session) | Self::Session(session) | Self::Worker { session, .. } => {
                 Some(session)
             }
-            Self::Service(_) => None,
+            Self::Service(_) | Self::Spare => None,
         }
     }
 }
@@ -170,6 +175,7 @@ struct Custodyd {
     heads: Heads,
     mode: Mode,
     next_tick: Instant,
+    spares: Spares,
 }
 
 /// How often windows of denials are closed.
@@ -228,6 +234,7 @@ pub fn serve(checked: Checked, config_path: Option<PathBuf>) -> Result<(), Serve
         heads: Heads::default(),
         mode: Mode::Starting,
         next_tick: Instant::now(),
+        spares: Spares::default(),
     };
     let result = custodyd.run(&signals);
     custodyd.take_down();
@@ -277,6 +284,7 @@ impl Custodyd {
             }
             self.look_again();
         }
+        self.refill(now);
         self.advance_mode(now);
     }
 

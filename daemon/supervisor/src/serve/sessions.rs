@@ -11,7 +11,7 @@
 
 use std::{
     collections::VecDeque,
-    os::fd::OwnedFd,
+    os::fd::{BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -180,14 +180,6 @@ impl Custodyd {
             self.agents.give_back(uid);
             return Err(refusal);
         }
-        let made = self
-            .cgroups
-            .fresh(Group::Agents, &start.session.to_string());
-        let cgroup = made.map_err(|error| {
-            self.agents.give_back(uid);
-            failed("a cgroup of the session's own", &error)
-        })?;
-        self.know(cgroup.id(), format!("session {}", start.session));
         let mut roles = vec![Role::Command];
         roles.extend(workspace.iter().map(|_| Role::Workspace));
         let plan = Plan {
@@ -206,22 +198,10 @@ impl Custodyd {
             without: Vec::new(),
             fds: roles,
         };
-        let part = Part::Session(start.session);
         let fds = borrow(&fds);
-        if let Err(refusal) = self.open_session_hooks(cgroup.id(), profile) {
-            self.bury(part, cgroup, uid);
-            return Err(refusal);
+        if !self.serve_by_spare(start.session, profile, &plan, &fds)? {
+            self.launch_afresh(start.session, profile, plan, &fds)?;
         }
-        let mark = self.hooks.mark();
-        let programs = &self.checked.programs;
-        let started = Process::start(programs, cgroup, "session", plan, &fds, mark);
-        match started {
-            Ok(process) => self.register(part, process),
-            Err((cgroup, error)) => {
-                self.bury(part, cgroup, uid);
-                return Err(failed("custody-launch", &error));
-            }
-        };
         let session = Session {
             policy: start.policy,
             uid,
@@ -237,6 +217,40 @@ impl Custodyd {
         };
         self.sessions.insert(start.session, session);
         Ok(())
+    }
+
+    /// Starts custody-launch in a cgroup of the session's own. The uid is given back where that
+    /// fails.
+    fn launch_afresh(
+        &mut self,
+        id: SessionId,
+        profile: Profile,
+        plan: Plan,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<(), StartRefusal> {
+        let (part, uid) = (Part::Session(id), plan.uid);
+        let made = self.cgroups.fresh(Group::Agents, &id.to_string());
+        let cgroup = made.map_err(|error| {
+            self.agents.give_back(uid);
+            failed("a cgroup of the session's own", &error)
+        })?;
+        self.know(cgroup.id(), format!("session {id}"));
+        if let Err(refusal) = self.open_session_hooks(cgroup.id(), profile) {
+            self.bury(part, cgroup, uid);
+            return Err(refusal);
+        }
+        let mark = self.hooks.mark();
+        let programs = &self.checked.programs;
+        match Process::start(programs, cgroup, "session", plan, fds, mark) {
+            Ok(process) => {
+                self.register(part, process);
+                Ok(())
+            }
+            Err((cgroup, error)) => {
+                self.bury(part, cgroup, uid);
+                Err(failed("custody-launch", &error))
+            }
+        }
     }
 
     fn check_workspace(

@@ -160,8 +160,13 @@ impl Custodyd {
     /// A spare said something or ended: neither is asked of it.
     pub(super) fn spare_failed(&mut self, number: u64, why: &str) {
         tracing::warn!(why, "a ready launcher ended by itself");
-        self.spares.not_before = Some(Instant::now() + PAUSE);
+        self.pause_spares();
         self.retire(number);
+    }
+
+    /// What failed now would fail again at once.
+    pub(super) fn pause_spares(&mut self) {
+        self.spares.not_before = Some(Instant::now() + PAUSE);
     }
 }
 
