@@ -21,7 +21,7 @@ use crate::{say, stage};
 const META: &str = "linux-image-cloud-amd64";
 
 /// From 7.x on the image is empty and these have what it had.
-const PARTS: [&str; 2] = ["linux-binary-", "linux-modules-"];
+const PARTS: [&str; 3] = ["linux-base-", "linux-binary-", "linux-modules-"];
 
 /// Where kernels are looked for: first what goes with the image's release, then the newest.
 const SUITES: [&[&str]; 2] = [&["trixie", "trixie-backports"], &["sid"]];

@@ -89,7 +89,7 @@ impl Boot {
         match self {
             // What follows `--` is handed to init (the kernel's kernel-parameters.rst).
             Self::Script => format!("{common} init=/guest/stub -- init"),
-            Self::Systemd => format!("{common} systemd.show_status=0"),
+            Self::Systemd => format!("{common} systemd.show_status=0 TERM=dumb"),
         }
     }
 }
