@@ -51,7 +51,13 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
     }
     if !args.built {
         setup::run(places, &setup::Args::default())?;
-        build::run(places, &build::Args { release: true })?;
+        build::run(
+            places,
+            &build::Args {
+                release: true,
+                ..build::Args::default()
+            },
+        )?;
     }
     if !places::is_root() {
         let program = std::env::current_exe().context("cannot find our own program")?;

@@ -50,6 +50,10 @@ pub(crate) struct Args {
     /// With optimisations
     #[arg(long)]
     pub(crate) release: bool,
+    /// With the features that `cargo test --workspace` unites, and the tests: it compiles nothing
+    /// again then
+    #[arg(long, hide = true, conflicts_with = "release")]
+    pub(crate) with_tests: bool,
 }
 
 pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
@@ -58,11 +62,15 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
     let profile = if args.release { "release" } else { "debug" };
 
     let mut cargo = cargo(places, args);
-    for (package, program) in DYNAMIC {
-        cargo.args(["--package", package, "--bin", program]);
+    if args.with_tests {
+        cargo.args(["--workspace", "--all-targets"]);
+    } else {
+        for (package, program) in DYNAMIC {
+            cargo.args(["--package", package, "--bin", program]);
+        }
+        // The suite's own programs: they are installed beside the others.
+        cargo.args(["--package", "custody-tests", "--bins"]);
     }
-    // The suite's own programs: they are installed beside the others.
-    cargo.args(["--package", "custody-tests", "--bins"]);
     stage::must(&mut cargo)?;
 
     let target = musl::installed().unwrap_or(GLIBC);

@@ -45,6 +45,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
             places,
             &build::Args {
                 release: args.release,
+                ..build::Args::default()
             },
         )?;
     }

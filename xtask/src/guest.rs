@@ -5,6 +5,7 @@
 //! | [`archive`] | the host's own Debian archive, asked about other releases |
 //! | [`cache`] | where kernels and images are kept |
 //! | [`disk`] | a folder as an ext4 image |
+//! | [`fast`] | what runs with every change |
 //! | [`image`] | the root file system of all guests |
 //! | [`kernel`] | Debian's cloud kernels |
 //! | [`machine`] | QEMU's command line |
@@ -25,6 +26,7 @@ use crate::{build, places::Places, say, setup, stage};
 mod archive;
 mod cache;
 mod disk;
+mod fast;
 mod image;
 mod kernel;
 mod machine;
@@ -37,6 +39,7 @@ mod vmlinux;
 pub(crate) use kernel::{Kernel, Series};
 pub(crate) use machine::Boot;
 pub(crate) use outcome::Outcome;
+use test_programs::Scope;
 pub(crate) use tools::missing;
 
 /// What the programs, the suite and the tests were seen to need, twice.
@@ -78,10 +81,13 @@ pub(crate) struct Args {
     #[arg(long)]
     tests: bool,
     /// Only fetch and make what a guest needs
-    #[arg(long, conflicts_with_all = ["tests", "command"])]
+    #[arg(long, conflicts_with_all = ["fast", "tests", "command"])]
     prepare: bool,
+    /// What `cargo xtask test` runs in a guest, with the programs as they were built last
+    #[arg(long, conflicts_with_all = ["tests", "command"])]
+    fast: bool,
     /// The command
-    #[arg(last = true, required_unless_present = "prepare")]
+    #[arg(last = true, required_unless_present_any = ["fast", "prepare"])]
     command: Vec<String>,
 }
 
@@ -116,6 +122,9 @@ impl Options {
 
 /// The command line.
 pub(crate) fn command(places: &Places, args: &Args) -> Result<()> {
+    if args.fast {
+        return fast::command(places);
+    }
     if missing().is_some() {
         setup::run(places, &setup::Args::default())?;
     }
@@ -144,7 +153,7 @@ pub(crate) fn command(places: &Places, args: &Args) -> Result<()> {
     if args.tests {
         let mut parts = args.command.splitn(2, |word| word == "--");
         let names = parts.next().unwrap_or_default();
-        options.tests = test_programs::build(places, names)?;
+        options.tests = test_programs::build(places, names, Scope::Package)?;
         options.command = test_programs::command(&options.tests, parts.next().unwrap_or_default())?;
     }
     let outcome = run(places, &options)?;

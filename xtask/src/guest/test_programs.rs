@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
-use cargo_metadata::{Message, MetadataCommand, Package, Target};
+use cargo_metadata::{Message, MetadataCommand, Package, Target, camino::Utf8PathBuf};
 
 use crate::{build, places::Places, stage};
 
@@ -11,15 +11,26 @@ use crate::{build, places::Places, stage};
 #[derive(Debug, Eq, PartialEq)]
 struct Wanted {
     package: String,
+    /// Its Cargo.toml.
+    manifest: Utf8PathBuf,
     /// Names of its test targets; `lib` is its unit tests.
     targets: Vec<String>,
+}
+
+/// With whose features tests are built: cargo unites those of the packages that it is given.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Scope {
+    /// The package's own: as `cargo test -p PACKAGE` has built them.
+    Package,
+    /// The whole workspace's: as `cargo test --workspace` has built them.
+    Workspace,
 }
 
 /// Builds the tests called `names` and returns their programs.
 ///
 /// `PACKAGE::TARGET`, where the target is a file or folder below `tests/`, `lib` for the package's
 /// unit tests, or the beginning of targets and `*`; `PACKAGE` is all of it.
-pub(super) fn build(places: &Places, names: &[String]) -> Result<Vec<PathBuf>> {
+pub(super) fn build(places: &Places, names: &[String], scope: Scope) -> Result<Vec<PathBuf>> {
     if names.is_empty() {
         bail!("name the tests: `--tests -- PACKAGE::TARGET…`");
     }
@@ -34,8 +45,11 @@ pub(super) fn build(places: &Places, names: &[String]) -> Result<Vec<PathBuf>> {
         let mut cargo = places.cargo();
         cargo
             .args(["test", "--no-run", "--locked", "--quiet"])
-            .args(["--message-format=json-render-diagnostics", "--package"])
-            .arg(&wanted.package);
+            .arg("--message-format=json-render-diagnostics");
+        match scope {
+            Scope::Package => cargo.args(["--package", &wanted.package]),
+            Scope::Workspace => cargo.arg("--workspace"),
+        };
         for target in &wanted.targets {
             match target.as_str() {
                 LIB => cargo.arg("--lib"),
@@ -43,7 +57,7 @@ pub(super) fn build(places: &Places, names: &[String]) -> Result<Vec<PathBuf>> {
             };
         }
         cargo.env(build::OBJECT, places.ebpf_object());
-        programs.extend(executables(&stage::output(&mut cargo)?)?);
+        programs.extend(executables(&stage::output(&mut cargo)?, &wanted)?);
     }
     programs.sort();
     programs.dedup();
@@ -71,6 +85,7 @@ fn wanted(name: &str, packages: &[Package]) -> Result<Wanted> {
     }
     Ok(Wanted {
         package: package.to_owned(),
+        manifest: found.manifest_path.clone(),
         targets,
     })
 }
@@ -89,12 +104,14 @@ fn fits(target: &str, pattern: &str) -> bool {
         .map_or(target == pattern, |start| target.starts_with(start))
 }
 
-/// The programs in cargo's messages.
-fn executables(messages: &str) -> Result<Vec<PathBuf>> {
+/// The wanted programs in cargo's messages.
+fn executables(messages: &str, wanted: &Wanted) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for message in Message::parse_stream(messages.as_bytes()) {
         if let Message::CompilerArtifact(artifact) = message?
             && artifact.profile.test
+            && artifact.manifest_path == wanted.manifest
+            && test_name(&artifact.target).is_some_and(|name| wanted.targets.contains(&name))
         {
             found.extend(artifact.executable.map(PathBuf::from));
         }
