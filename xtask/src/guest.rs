@@ -83,6 +83,9 @@ pub(crate) struct Args {
     /// Only fetch and make what a guest needs
     #[arg(long, conflicts_with_all = ["fast", "tests", "command"])]
     prepare: bool,
+    /// Where they cannot be had, say so, and do not fail
+    #[arg(long, requires = "prepare")]
+    optional: bool,
     /// What `cargo xtask test` runs in a guest, with the programs as they were built last
     #[arg(long, conflicts_with_all = ["tests", "command"])]
     fast: bool,
@@ -129,9 +132,17 @@ pub(crate) fn command(places: &Places, args: &Args) -> Result<()> {
         setup::run(places, &setup::Args::default())?;
     }
     if args.prepare {
-        let (kernel, _) = prepare(places, &args.kernel)?;
-        say::line(format_args!("    kernel {} is ready", kernel.release));
-        return Ok(());
+        return match prepare(places, &args.kernel) {
+            Ok((kernel, _)) => {
+                say::line(format_args!("    kernel {} is ready", kernel.release));
+                Ok(())
+            }
+            Err(error) if args.optional => {
+                say::line(format_args!("    no guest can be made: {error:#}"));
+                Ok(())
+            }
+            Err(error) => Err(error),
+        };
     }
     if !args.no_build {
         build::run(places, &build::Args::default())?;
