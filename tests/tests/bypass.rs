@@ -2,11 +2,14 @@
 
 use custody_tests::{
     evidence::{
-        row::{LegOutcome, Outcome},
+        row::{Isolation, LegOutcome, Outcome},
         status::{PASS_WORDS, Status},
     },
     ground, register,
-    suite::run,
+    suite::{
+        run,
+        trial::{Ablate, NOT_THERE},
+    },
 };
 
 #[test]
@@ -25,9 +28,9 @@ fn every_attempt_comes_as_expected_and_e_follows_from_the_rows() {
             assert!(row.reach.holds && row.twin.holds, "{row:#?}");
         }
         for leg in &row.legs {
-            let no_plan = leg.saw.starts_with("custody-launch has no plan");
+            let is_there = !leg.saw.starts_with(NOT_THERE);
             assert!(
-                leg.outcome != LegOutcome::NotRun || no_plan,
+                leg.outcome != LegOutcome::NotRun || !is_there,
                 "{}: {leg:?}",
                 row.id
             );
@@ -49,7 +52,7 @@ fn a_run_of_no_attempt_is_an_error_and_leaves_no_evidence() {
         return;
     }
     let options = run::Options {
-        only: Some("no such attempt".into()),
+        only: vec!["no such attempt".into()],
         ..run::Options::default()
     };
     let error = run::run(&options, None, &mut |_| {}).unwrap_err();
@@ -68,7 +71,7 @@ fn a_policy_that_gives_the_authority_away_is_seen_as_reached_and_fails() {
     let verified = "authority = \"verified\"\nvalue = \"recipient\"";
     let payload = "authority = \"payload\"\ntype = \"email\"";
     let options = run::Options {
-        only: Some("gate/foreign-recipient".into()),
+        only: vec!["gate/foreign-recipient".into()],
         policy: vec![(verified.into(), payload.into())],
         ..run::Options::default()
     };
@@ -77,4 +80,44 @@ fn a_policy_that_gives_the_authority_away_is_seen_as_reached_and_fails() {
     assert!(matches!(row.outcome, Outcome::Reached { .. }), "{row:#?}");
     assert!(!row.as_expected);
     assert_eq!(evidence.e_status.status, Status::Fail);
+}
+
+#[test]
+#[serial_test::file_serial(custody)]
+fn each_layer_is_taken_away_and_left_alone_by_itself_the_hooks_of_a_cgroup_too() {
+    if !ground::can_run() {
+        return;
+    }
+    let options = run::Options {
+        only: vec!["deputy/unix-path".into(), "direct/tcp".into()],
+        ablate: Ablate::all(),
+        ..run::Options::default()
+    };
+    let evidence = run::run(&options, None, &mut |_| {}).unwrap();
+    let outcome = |id: &str, run, layer: &str| {
+        let row = evidence.attempts.iter().find(|row| row.id == id).unwrap();
+        let legs = row.legs.iter();
+        let leg = legs
+            .filter(|leg| leg.run == run)
+            .find(|leg| leg.layer == layer);
+        leg.unwrap_or_else(|| panic!("{id}: no {run:?} {layer}"))
+            .outcome
+    };
+    let tcp = |layer| outcome("direct/tcp", Isolation::Only, layer);
+    assert_eq!(tcp("cgroup_inet"), LegOutcome::Refused);
+    assert_eq!(tcp("cgroup_unix"), LegOutcome::Reached);
+    let deputy = |layer| outcome("deputy/unix-path", Isolation::Only, layer);
+    assert_eq!(deputy("cgroup_inet"), LegOutcome::Reached);
+    assert_eq!(deputy("cgroup_unix"), LegOutcome::Refused);
+    for id in ["deputy/unix-path", "direct/tcp"] {
+        let nothing = outcome(id, Isolation::Nothing, "");
+        assert_eq!(nothing, LegOutcome::Reached, "{id}");
+        for layer in ["cgroup_inet", "cgroup_unix", "seccomp", "uid"] {
+            let without = outcome(id, Isolation::AllBut, layer);
+            assert_eq!(without, LegOutcome::Refused, "{id} without {layer}");
+        }
+    }
+    assert_eq!(evidence.ablation.unlisted, []);
+    assert!(evidence.ablation.not_discriminating.is_empty());
+    assert!(evidence.host.hooks.len() >= 9, "{:?}", evidence.host.hooks);
 }

@@ -275,8 +275,10 @@ fn planted(scene: &Scene, of: Attack) -> Attack {
 mod tests {
     use std::collections::BTreeSet;
 
+    use custody_wire::profile::Profile;
+
     use super::*;
-    use crate::evidence::status::MECHANISMS_MIN;
+    use crate::evidence::{expected, status::MECHANISMS_MIN};
 
     #[test]
     fn every_class_has_enough_mechanisms_and_every_attempt_a_name_of_its_own() {
@@ -297,11 +299,29 @@ mod tests {
     }
 
     #[test]
-    fn every_attempt_is_expected_before_the_run() {
-        let expected = crate::evidence::expected().unwrap();
-        for attempt in all() {
-            assert!(expected.contains_key(attempt.id), "{}", attempt.id);
+    fn every_attempt_is_expected_before_the_run_under_every_profile() {
+        for profile in Profile::ALL {
+            let expected = expected::of(profile, "6.12".parse().unwrap()).unwrap();
+            for attempt in all() {
+                let Some(expected) = expected.get(attempt.id) else {
+                    panic!("nothing is expected of {}", attempt.id);
+                };
+                let is_gap = expected.outcome == "reached";
+                assert!(
+                    !is_gap || attempt.known_gap.is_some(),
+                    "{} is expected to reach, without a reason",
+                    attempt.id
+                );
+            }
+            assert_eq!(expected.len(), all().len(), "an expectation of no attempt");
         }
-        assert_eq!(expected.len(), all().len(), "an expectation of no attempt");
+    }
+
+    #[test]
+    fn a_known_gap_is_expected_to_reach_under_the_base_profile() {
+        let expected = expected::of(Profile::Standard, "6.12".parse().unwrap()).unwrap();
+        for attempt in all().into_iter().filter(|it| it.known_gap.is_some()) {
+            assert_eq!(expected[attempt.id].outcome, "reached", "{}", attempt.id);
+        }
     }
 }

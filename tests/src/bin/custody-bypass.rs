@@ -16,26 +16,38 @@ use custody_tests::{
     evidence::{
         Evidence,
         status::{RegisterHalf, Status},
+        summary,
     },
     register,
-    suite::run,
+    suite::{run, trial::Ablate},
 };
+use custody_wire::{layer::Layer, profile::Profile};
 use nix::sys::signal::{SigSet, Signal};
 
 /// Attacks an installation of its own, made from the programs beside it, and writes evidence.
 ///
-/// Nothing of a real installation is touched. Exit status: 0 where every row came as expected
-/// and nothing was reached; 1 otherwise; 2 for a wrong command line. A run that could not start
-/// confinement leaves no evidence.
+/// Nothing of a real installation is touched. Exit status: 0 where every row came as expected, no
+/// layer stands alone that is not listed, and no protected effect was reached; 1 otherwise; 2 for
+/// a wrong command line. A run that could not start confinement leaves no evidence.
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Options {
     /// Where the evidence is written
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Only attempts whose id begins with this; the status is then untested
+    /// Take every layer away in turn, and leave every layer alone in turn, in every row that
+    /// layers are promised to refuse. Without it only the promised ones are tried
+    #[arg(long)]
+    ablate: bool,
+    /// The same, of these layers alone; may be repeated
+    #[arg(long, value_name = "LAYER", conflicts_with = "ablate", value_parser = layer)]
+    ablate_layer: Vec<Layer>,
+    /// The profile of the sessions: dev, standard or hardened
+    #[arg(long, value_name = "PROFILE", default_value = "standard", value_parser = profile)]
+    profile: Profile,
+    /// Only attempts whose id begins with this; may be repeated. The status is then untested
     #[arg(long, value_name = "PREFIX")]
-    only: Option<String>,
+    only: Vec<String>,
     /// List the attempts and run none
     #[arg(long)]
     list: bool,
@@ -46,6 +58,18 @@ struct Options {
     /// Show each layer's own run too
     #[arg(long)]
     legs: bool,
+}
+
+fn layer(name: &str) -> Result<Layer, String> {
+    let found = Layer::ALL.into_iter().find(|layer| layer.name() == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = Layer::ALL.iter().map(|layer| layer.name()).collect();
+        format!("there is no such layer; one of {}", names.join(", "))
+    })
+}
+
+fn profile(name: &str) -> Result<Profile, String> {
+    Profile::parse(name).ok_or_else(|| "one of dev, standard, hardened".into())
 }
 
 /// Whether someone asked for the end.
@@ -89,9 +113,19 @@ fn main() -> anyhow::Result<ExitCode> {
         // Whoever closed standard output still gets the evidence.
         drop(writeln!(out, "{text}"));
     };
+    let ablate = if options.ablate {
+        Ablate::all()
+    } else if options.ablate_layer.is_empty() {
+        Ablate::Promised
+    } else {
+        Ablate::These(options.ablate_layer.into_iter().collect())
+    };
+    let shows_matrix = ablate != Ablate::Promised;
     let evidence = run::run(
         &run::Options {
             only: options.only,
+            ablate,
+            profile: options.profile,
             policy: Vec::new(),
             stopped: Some(&STOPPED),
         },
@@ -102,7 +136,10 @@ fn main() -> anyhow::Result<ExitCode> {
         fs::write(path, serde_json::to_vec_pretty(&evidence)?)
             .with_context(|| format!("`{}`", path.display()))?;
     }
-    summary(&mut out, &evidence)?;
+    if shows_matrix {
+        write!(out, "\n{}", evidence.ablation.table())?;
+    }
+    write!(out, "\n{}", summary::of(&evidence)?)?;
     Ok(exit(&evidence))
 }
 
@@ -127,46 +164,13 @@ fn half(options: &Options) -> anyhow::Result<Option<RegisterHalf>> {
     }
 }
 
-fn summary(out: &mut impl io::Write, evidence: &Evidence) -> io::Result<()> {
-    let e = &evidence.e_status;
-    let status = serde_json::to_string(&e.status).unwrap_or_default();
-    writeln!(out, "\nE: {} ({})", status.trim_matches('"'), e.words)?;
-    for scope in &e.scope {
-        writeln!(out, "  scope: {scope}")?;
-    }
-    for because in &e.because {
-        writeln!(out, "  because {because}")?;
-    }
-    for (class, mechanisms) in &e.mechanisms {
-        let mechanisms: Vec<&str> = mechanisms.iter().map(String::as_str).collect();
-        writeln!(out, "  {class}: {}", mechanisms.join("; "))?;
-    }
-    match &evidence.register {
-        Some(half) => writeln!(
-            out,
-            "  register: {} entries, {} drifts, at revision {}",
-            half.entries,
-            half.drifts.len(),
-            half.revision
-        )?,
-        None => writeln!(out, "  register: not held against the source in this run")?,
-    }
-    for text in e.limits.iter().chain(&e.structural) {
-        writeln!(out, "  limit: {text}")?;
-    }
-    for text in &e.caveats {
-        writeln!(out, "  caveat: {text}")?;
-    }
-    Ok(())
-}
-
 fn exit(evidence: &Evidence) -> ExitCode {
     let as_expected = evidence.attempts.iter().all(|row| row.as_expected);
     let reached = match evidence.e_status.status {
         Status::Fail => true,
         Status::OutOfScope | Status::Pass | Status::Untested => false,
     };
-    if as_expected && !reached {
+    if as_expected && !reached && evidence.ablation.stale.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

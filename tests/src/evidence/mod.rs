@@ -2,23 +2,32 @@
 //!
 //! **Invariant:** nothing here runs an attempt, and no status is written by hand.
 
+pub mod ablation;
+pub mod counts;
+pub mod doors;
+pub mod expected;
 pub mod non_claims;
 pub mod row;
 pub mod status;
+pub mod summary;
 pub mod words;
 
 use std::collections::BTreeMap;
 
+use custody_wire::profile::Profile;
 use serde::{Deserialize, Serialize};
 
 use self::{
+    ablation::Ablation,
+    counts::Counts,
+    doors::Doors,
     non_claims::NonClaim,
-    row::{Expected, Row},
+    row::Row,
     status::{EStatus, RegisterHalf},
 };
 
 /// The version of the evidence's format.
-pub const FORMAT: &str = "custody-evidence/1";
+pub const FORMAT: &str = "custody-evidence/2";
 
 /// The file that a run of the suite leaves.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -27,12 +36,20 @@ pub struct Evidence {
     pub format: String,
     /// Where it ran, and which programs.
     pub host: Host,
+    /// The profile of every session.
+    pub profile: Profile,
     /// What each layer of the confined sessions said of itself.
     pub layers: Vec<LayerSaid>,
     /// The register's half; none if it was not checked.
     pub register: Option<RegisterHalf>,
+    /// How much was tried.
+    pub counts: Counts,
     /// Every attempt, in the order of the suite.
     pub attempts: Vec<Row>,
+    /// Which layers refuse alone, and which stand alone.
+    pub ablation: Ablation,
+    /// Door, locks, attempt.
+    pub doors: Doors,
     /// How much of the zone was watched, and what was not.
     pub observation: Vec<String>,
     /// The computed status of property E.
@@ -63,41 +80,7 @@ pub struct Host {
     pub started_unix_ms: u64,
     /// Program name to SHA-256: the same files in every arm.
     pub programs: BTreeMap<String, String>,
-}
-
-/// What is expected, committed before the run.
-const EXPECTED: &str = include_str!("../../../fixtures/expected-outcomes.json");
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ExpectedFile {
-    format: String,
-    rows: BTreeMap<String, Expected>,
-}
-
-/// Why the expected outcomes cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum ExpectedError {
-    /// A format that this version does not know.
-    #[error("expected outcomes have format `{found}`; this version reads custody-expected/1")]
-    Format {
-        /// The file's.
-        found: String,
-    },
-    /// Not the JSON that we expect.
-    #[error("the expected outcomes do not parse")]
-    Parse(#[from] serde_json::Error),
-}
-
-/// The committed expectations, by row.
-///
-/// # Errors
-/// When the file does not parse.
-pub fn expected() -> Result<BTreeMap<String, Expected>, ExpectedError> {
-    let file: ExpectedFile = serde_json::from_str(EXPECTED)?;
-    if file.format == "custody-expected/1" {
-        Ok(file.rows)
-    } else {
-        Err(ExpectedError::Format { found: file.format })
-    }
+    /// Hook of a session's cgroup to the kernel's digest of its program: the same loaded programs
+    /// in every arm that keeps the hook's layer.
+    pub hooks: BTreeMap<String, String>,
 }

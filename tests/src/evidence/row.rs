@@ -1,7 +1,8 @@
 //! One attempt's row: what happened, in which arms, beside what was expected.
 
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
+use custody_wire::profile::Profile;
 use serde::{Deserialize, Serialize};
 
 /// The five classes of §12.2 of the specification, by their machine names; and what lies beyond
@@ -25,7 +26,8 @@ pub enum Class {
 }
 
 impl Class {
-    /// The five that are demanded, in the order of the specification.
+    /// The five that are demanded, in the order of the specification; [`Class::Confinement`] is
+    /// none of them.
     pub const ALL: [Self; 5] = [
         Self::WithoutAuthorization,
         Self::UnregisteredTool,
@@ -67,10 +69,13 @@ pub enum Outcome {
         /// What it needs and this host has not.
         need: String,
     },
-    /// The witness saw the effect, or the canary was read.
+    /// The witness saw the effect, or the canary was read; or a door opened.
     Reached {
-        /// What the witness saw.
+        /// What the witness saw, or what was found on the host.
         proof: String,
+        /// Whether it is a protected effect or a credential's bytes, and not a door alone.
+        #[serde(default)]
+        protected: bool,
     },
     /// The effect did not happen, and an isolating run (or the gate's own rule) says what refused.
     Refused {
@@ -98,7 +103,7 @@ impl fmt::Display for Outcome {
         match self {
             Self::Inconclusive { why } => write!(f, "inconclusive: {why}"),
             Self::NotAttempted { need } => write!(f, "not attempted: needs {need}"),
-            Self::Reached { proof } => write!(f, "reached: {proof}"),
+            Self::Reached { proof, .. } => write!(f, "reached: {proof}"),
             Self::Refused { layer, reason } => write!(f, "refused by {layer}: {reason}"),
         }
     }
@@ -132,6 +137,8 @@ pub struct Leg {
 pub enum Isolation {
     /// Every layer but this one.
     AllBut,
+    /// No layer at all, by the same way as the others: what is refused here, no layer refuses.
+    Nothing,
     /// This one alone.
     Only,
 }
@@ -140,7 +147,7 @@ pub enum Isolation {
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LegOutcome {
-    /// The run itself could not be made.
+    /// The run itself could not be made, or the layer is not there to be tried.
     NotRun,
     /// What was left in does not refuse.
     Reached,
@@ -157,9 +164,10 @@ pub struct Expected {
     /// The layers one of which is expected to be named, or `gate`. Empty for other outcomes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<String>,
-    /// Why a gap is known and admitted: a row that is expected to be reached says it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub gap: Option<String>,
+    /// Layers without which the row is reached, each with the reason why no second one stands
+    /// there.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub single_legs: BTreeMap<String, String>,
 }
 
 impl Expected {
@@ -182,6 +190,11 @@ pub struct Row {
     pub id: String,
     /// Its class.
     pub class: Class,
+    /// The kernel that it came from, as uname(2) calls its release.
+    #[serde(default)]
+    pub kernel: String,
+    /// The profile of its sessions.
+    pub profile: Profile,
     /// The trick; two rows may share one (IPv4 and IPv6 of one trick are one mechanism).
     pub mechanism: String,
     /// The question it asks.
@@ -201,19 +214,64 @@ pub struct Row {
     pub legs: Vec<Leg>,
     /// What the committed file expects; none for a row that it does not know.
     pub expected: Option<Expected>,
-    /// Whether it came as expected.
+    /// Whether it came as expected, and stands on no single leg that is not listed.
     pub as_expected: bool,
+    /// The architectural reason, where it is known and expected to reach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_gap: Option<String>,
+    /// Layers without which it is reached: each is a leg that stands alone.
+    #[serde(default)]
+    pub single_legs: Vec<String>,
     /// What else must be known: one leg only, not ablated, what could not be observed.
     pub notes: Vec<String>,
 }
 
 impl Row {
+    /// What stands before the slash.
+    pub fn family(&self) -> &str {
+        self.id
+            .split_once('/')
+            .map_or(&*self.id, |(family, _)| family)
+    }
+
     /// The witness recorded the confined arm's effect after that arm had been judged.
     pub fn came_late(&mut self, proof: String) {
         self.outcome = Outcome::Reached {
             proof: format!("late: {proof}"),
+            protected: true,
         };
-        let expected = self.expected.as_ref();
-        self.as_expected = expected.is_some_and(|it| it.agrees(&self.outcome));
+        self.as_expected = self.comes_as_expected();
+    }
+
+    /// Whether the outcome is the expected one, every single leg is listed, and what is reached is
+    /// a declared gap.
+    pub fn comes_as_expected(&self) -> bool {
+        self.unlisted_legs().next().is_none()
+            && self.expected.as_ref().is_some_and(|expected| {
+                expected.agrees(&self.outcome)
+                    && match self.outcome {
+                        Outcome::Reached { .. } => self.known_gap.is_some(),
+                        Outcome::Inconclusive { .. }
+                        | Outcome::NotAttempted { .. }
+                        | Outcome::Refused { .. } => true,
+                    }
+            })
+    }
+
+    /// Single legs that the committed file does not list.
+    pub fn unlisted_legs(&self) -> impl Iterator<Item = &str> {
+        let listed = self.expected.as_ref().map(|it| &it.single_legs);
+        self.single_legs
+            .iter()
+            .map(String::as_str)
+            .filter(move |leg| listed.is_none_or(|listed| !listed.contains_key(*leg)))
+    }
+
+    /// The layers, or legs of several, that refuse alone.
+    pub fn alone(&self) -> impl Iterator<Item = &str> {
+        self.legs
+            .iter()
+            .filter(|leg| leg.run == Isolation::Only && leg.outcome == LegOutcome::Refused)
+            .map(|leg| leg.layer.as_str())
     }
 }

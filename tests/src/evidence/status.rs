@@ -111,8 +111,16 @@ pub fn compute(
                 .iter()
                 .any(|configuration| configuration.attempt == row.id && configuration.is_whole())
         });
+    let (gaps, open): (Vec<&Row>, Vec<&Row>) = open.into_iter().partition(|row| is_admitted(row));
     for row in &open {
         because.push(format!("`{}` reached the effect: {}", row.id, row.outcome));
+    }
+    for row in gaps {
+        let reason = row.known_gap.as_deref().unwrap_or_default();
+        caveats.push(format!(
+            "`{}` is a known gap and reaches no protected effect: {reason}",
+            row.id
+        ));
     }
     let mechanisms = counted(rows);
     let missing = missing_halves(rows, register, &mechanisms);
@@ -162,6 +170,19 @@ pub fn compute(
         limits: register.map(|half| half.limits.clone()).unwrap_or_default(),
         structural: STRUCTURAL.map(String::from).to_vec(),
     }
+}
+
+/// Whether it is a known gap that reaches no protected effect: a caveat. What reaches one is a
+/// bypass, known or not.
+const fn is_admitted(row: &Row) -> bool {
+    row.known_gap.is_some()
+        && matches!(
+            row.outcome,
+            Outcome::Reached {
+                protected: false,
+                ..
+            }
+        )
 }
 
 /// The mechanisms of each class that were refused with both controls.

@@ -64,7 +64,7 @@ impl Host {
     }
 
     /// Where custodyd pins for the installation below this cgroup.
-    fn pin_folder(&self) -> PathBuf {
+    pub fn pin_folder(&self) -> PathBuf {
         let mut name = String::new();
         for character in self.cgroup().to_string_lossy().chars() {
             match character {

@@ -209,6 +209,7 @@ pub fn see(
     };
     let noise = String::from_utf8_lossy(if stderr.is_empty() { stdout } else { stderr });
     Ok(Seen {
+        protected: reached.is_some(),
         reached,
         report,
         noise: noise.chars().take(600).collect(),

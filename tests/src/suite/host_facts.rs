@@ -15,7 +15,11 @@ use crate::{
 ///
 /// # Errors
 /// When a program cannot be read.
-pub(super) fn of(host: &Host, started_unix_ms: u64) -> anyhow::Result<evidence::Host> {
+pub(super) fn of(
+    host: &Host,
+    started_unix_ms: u64,
+    hooks: BTreeMap<String, String>,
+) -> anyhow::Result<evidence::Host> {
     let uname = nix::sys::utsname::uname()?;
     let words = [uname.sysname(), uname.release(), uname.machine()];
     let kernel: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
@@ -25,10 +29,24 @@ pub(super) fn of(host: &Host, started_unix_ms: u64) -> anyhow::Result<evidence::
         version: env!("CARGO_PKG_VERSION").into(),
         started_unix_ms,
         programs: programs(&host.programs())?,
+        hooks,
     })
 }
 
-fn programs(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+/// The kernel's release, as uname(2) says it.
+///
+/// # Errors
+/// When uname(2) fails.
+pub(super) fn release() -> anyhow::Result<String> {
+    let uname = nix::sys::utsname::uname()?;
+    Ok(uname.release().to_string_lossy().into_owned())
+}
+
+/// The digest of each program in `folder`.
+///
+/// # Errors
+/// When a program cannot be read.
+pub(super) fn programs(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     let mut found = BTreeMap::new();
     for below in ["", "session"] {
         for entry in fs::read_dir(folder.join(below))? {

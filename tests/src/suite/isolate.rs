@@ -32,98 +32,62 @@ use nix::{
 
 use super::{
     arms::{self, Carried},
-    judge::Seen,
+    hooks::Hooks,
+    judge::{Left, Seen},
     scene::Scene,
 };
-use crate::{
-    attempts::{Leg, Workspace},
-    probe::Attack,
-};
+use crate::{attempts::Workspace, probe::Attack};
 
 /// A uid that owns nothing: the agent's, where the layer is in.
 const APART_UID: u32 = 1_900_999_002;
-
-/// What an isolating run leaves in.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Layers {
-    /// Everything but this one.
-    AllBut(Layer),
-    /// These alone.
-    Only(Leg),
-}
-
-impl Layers {
-    fn keeps(self, layer: Layer) -> bool {
-        match self {
-            Self::AllBut(out) => layer != out,
-            Self::Only(kept) => kept.contains(&layer),
-        }
-    }
-
-    /// Whether the run is under custodyd's hooks. They are attached together: a run for one of
-    /// them has both, and a run without one of them has neither.
-    fn is_hooked(self) -> bool {
-        match self {
-            Self::AllBut(out) => !out.is_on_cgroup(),
-            Self::Only(kept) => kept.iter().any(|layer| layer.is_on_cgroup()),
-        }
-    }
-
-    fn without(self) -> Vec<Layer> {
-        Layer::ALL
-            .into_iter()
-            .filter(|layer| !self.keeps(*layer))
-            .collect()
-    }
-}
 
 /// What an isolating run has besides the attack.
 #[derive(Debug)]
 pub struct With<'a> {
     /// What the caller carries.
     pub carried: &'a Carried,
-    /// The cgroup folder that custodyd's hooks are attached to.
-    pub agents: &'a Path,
+    /// The folder of the runs' cgroups, under no hook.
+    pub cgroups: &'a Path,
+    /// custodyd's hooks.
+    pub hooks: &'a Hooks,
+    /// The profile of the sessions.
+    pub profile: Profile,
     /// Whether the session has the shared workspace.
     pub workspace: Workspace,
 }
 
-/// Runs the probe with these layers.
+/// Runs the probe with the layers that are left.
 ///
 /// # Errors
 /// When the run cannot be made; nothing was refused then.
 pub fn run(
     scene: &Scene,
-    layers: Layers,
+    left: &Left,
     attack: &Attack,
     nonce: &str,
     with: &With<'_>,
 ) -> anyhow::Result<Seen> {
-    if let Layers::AllBut(layer @ (Layer::Environment | Layer::Fds)) = layers {
-        bail!("custody-launch has no plan without `{}`", layer.name());
-    }
-    let cgroup = if layers.is_hooked() {
-        Some(Cgroup::below(with.agents)?)
-    } else {
-        None
-    };
+    let cgroup = Cgroup::below(with.cgroups)?;
+    // Attached until the run is over.
+    let attached = with.hooks.attach(&cgroup.0, |layer| left.keeps(layer))?;
     let (ours, theirs) = channel::pair_seqpacket().context("socketpair")?;
-    let child = start(scene, layers, theirs, cgroup.as_ref(), with.carried)?;
+    let child = start(scene, left, theirs, &cgroup, with.carried)?;
     let mut ended = Ended(child);
-    let streams = converse(scene, layers, with.workspace, &ours).map_err(|error| {
+    let streams = converse(scene, left, with, &ours).map_err(|error| {
         let said = ended.said();
         error.context(format!("custody-launch: {said}"))
     })?;
     let (stdout, stderr) = exchange(streams, attack)?;
+    drop(attached);
     arms::see(scene, &stdout, &stderr, nonce, arms::ON_ITS_WAY)
 }
 
 /// Starts custody-isolate, which makes the namespaces and executes custody-launch.
 fn start(
     scene: &Scene,
-    layers: Layers,
+    left: &Left,
     channel: OwnedFd,
-    cgroup: Option<&Cgroup>,
+    cgroup: &Cgroup,
     carried: &Carried,
 ) -> anyhow::Result<Child> {
     // Where the host's root stays, the listener's folder is a mount point of the host's; where no
@@ -135,8 +99,8 @@ fn start(
     let mut command = Command::new(scene.program("custody-isolate"));
     command
         .arg(channel.as_raw_fd().to_string())
-        .arg(cgroup.map_or(Path::new("-"), |cgroup| &cgroup.0))
-        .arg(namespaces(layers).join(","))
+        .arg(&cgroup.0)
+        .arg(namespaces(left).join(","))
         .arg(scene.program("custody-launch"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -147,7 +111,7 @@ fn start(
 
 /// The namespaces, by name, that custodyd makes at clone3(2). The mount namespace is always made,
 /// as a vessel: the layer is the pivoted root in it.
-fn namespaces(layers: Layers) -> Vec<&'static str> {
+fn namespaces(left: &Left) -> Vec<&'static str> {
     [
         (Layer::CgroupNamespace, "cgroup"),
         (Layer::IpcNamespace, "ipc"),
@@ -156,7 +120,7 @@ fn namespaces(layers: Layers) -> Vec<&'static str> {
         (Layer::UtsNamespace, "uts"),
     ]
     .into_iter()
-    .filter(|(layer, _)| layers.keeps(*layer))
+    .filter(|(layer, _)| left.keeps(*layer))
     .map(|(_, name)| name)
     .chain(["mnt"])
     .collect()
@@ -173,8 +137,8 @@ struct Streams {
 /// Plan, report, last word.
 fn converse(
     scene: &Scene,
-    layers: Layers,
-    workspace: Workspace,
+    left: &Left,
+    with: &With<'_>,
     ours: &OwnedFd,
 ) -> anyhow::Result<Streams> {
     let probe = scene.program("custody-probe");
@@ -183,8 +147,8 @@ fn converse(
     command.push(0);
     let command = custody_sys::memfd::sealed(c"command", &command)?;
     let programs = probe.parent().unwrap_or(Path::new("/")).to_owned();
-    let shared = match workspace {
-        Workspace::Shared if layers.keeps(Layer::MountNamespace) => {
+    let shared = match with.workspace {
+        Workspace::Shared if left.keeps(Layer::MountNamespace) => {
             Some(custody_sys::path::folder(scene.workspace())?)
         }
         Workspace::None | Workspace::Shared => None,
@@ -201,7 +165,7 @@ fn converse(
             programs: programs.join("session"),
             tty: None,
             listener: launch::LISTENER.into(),
-            profile: Profile::Standard,
+            profile: with.profile,
             limits: Limits {
                 processes: 256,
                 open_files: 1024,
@@ -209,7 +173,10 @@ fn converse(
         }),
         uid: APART_UID,
         gid: APART_UID,
-        without: layers.without(),
+        without: Layer::ALL
+            .into_iter()
+            .filter(|layer| !left.keeps(*layer))
+            .collect(),
         fds: [Role::Command]
             .into_iter()
             .chain(shared.is_some().then_some(Role::Workspace))
@@ -264,12 +231,12 @@ fn exchange(mut streams: Streams, attack: &Attack) -> anyhow::Result<(Vec<u8>, V
     Ok((stdout, stderr))
 }
 
-/// A cgroup of the run's own below custodyd's, under its hooks.
+/// A cgroup of the run's own, for the hooks that it keeps.
 struct Cgroup(PathBuf);
 
 impl Cgroup {
-    fn below(agents: &Path) -> anyhow::Result<Self> {
-        let path = agents.join(format!("isolate-{}", super::scene::nonce()?));
+    fn below(folder: &Path) -> anyhow::Result<Self> {
+        let path = folder.join(format!("isolate-{}", super::scene::nonce()?));
         fs::create_dir(&path).with_context(|| format!("`{}`", path.display()))?;
         Ok(Self(path))
     }

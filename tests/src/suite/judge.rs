@@ -1,12 +1,13 @@
 //! From what was seen in the arms to a row.
 
-use std::collections::BTreeMap;
-
-use custody_wire::layer::Layer;
+use custody_wire::{layer::Layer, profile::Profile};
 
 use crate::{
-    attempts::{self, Attempt, Place, Promised, Proof, TwinShows},
-    evidence::row::{Control, Expected, Isolation, Leg, LegOutcome, Outcome, Row},
+    attempts::{Attempt, Place, Promised, Proof, TwinShows},
+    evidence::{
+        expected,
+        row::{Control, Isolation, Leg, LegOutcome, Outcome, Row},
+    },
     probe::Report,
     suite::scene::Scene,
 };
@@ -14,8 +15,10 @@ use crate::{
 /// What was seen in one arm.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// What the witness or the canary says: the effect was reached.
+    /// What the witness, the canary or the attempt's own proof says: it was reached.
     pub reached: Option<String>,
+    /// Whether the witness or a canary says it: a protected effect, and not a door alone.
+    pub protected: bool,
     /// What the probe says; none if it did not run.
     pub report: Option<Report>,
     /// What was heard instead of a report.
@@ -63,82 +66,124 @@ pub struct Arms {
     pub reach: Seen,
     /// The same code path against what is allowed.
     pub twin: Seen,
-    /// With one leg left in; or why there was no such run.
-    pub only: Vec<(attempts::Leg, Result<Seen, String>)>,
-    /// With one layer taken away.
-    pub all_but: Vec<(Layer, Result<Seen, String>)>,
+    /// The isolating runs; or why one was not made.
+    pub isolated: Vec<(Left, Result<Seen, String>)>,
+}
+
+/// What an isolating run leaves in.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Left {
+    /// Every layer but this one.
+    AllBut(Layer),
+    /// No layer at all.
+    Nothing,
+    /// These alone: one, or several that are nothing apart.
+    Only(Vec<Layer>),
+}
+
+impl Left {
+    /// Whether `layer` is in.
+    pub fn keeps(&self, layer: Layer) -> bool {
+        match self {
+            Self::AllBut(out) => layer != *out,
+            Self::Nothing => false,
+            Self::Only(kept) => kept.contains(&layer),
+        }
+    }
+}
+
+/// Under what the attempts are judged.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// The kernel's release.
+    pub kernel: String,
+    /// The profile of the sessions.
+    pub profile: Profile,
+    /// What is expected there.
+    pub expected: expected::Rows,
 }
 
 /// Judges one attempt.
-pub fn judge(
-    attempt: &Attempt,
-    arms: &Arms,
-    plant: &str,
-    expected: &BTreeMap<String, Expected>,
-) -> Row {
+pub fn judge(attempt: &Attempt, arms: &Arms, plant: &str, terms: &Terms) -> Row {
     let reach = reach(&arms.reach);
     let twin = twin(attempt.twin_shows, &arms.twin, plant);
-    let only = arms
-        .only
+    let legs: Vec<Leg> = arms
+        .isolated
         .iter()
-        .map(|(layers, seen)| leg(Isolation::Only, layers, seen));
-    let all_but = arms
-        .all_but
-        .iter()
-        .map(|(layer, seen)| leg(Isolation::AllBut, &[*layer], seen));
-    let legs: Vec<Leg> = only.chain(all_but).collect();
+        .map(|(left, seen)| leg(left, seen))
+        .collect();
     let mut notes: Vec<String> = attempt.notes.iter().map(|note| (*note).into()).collect();
     let outcome = outcome(attempt, &arms.confined, &reach, &twin, &legs);
+    let mut single_legs = Vec::new();
     match &attempt.promised {
-        Promised::Gate { mutant, .. } => {
-            notes.push(format!("not ablated; mutant {mutant}, to come"));
+        Promised::Gate { mutant, .. } => notes.push(format!(
+            "not ablated; mutant {mutant}, which this version does not have yet"
+        )),
+        Promised::Layers(_) if matches!(outcome, Outcome::Refused { .. }) => {
+            for (layer, note) in one_leg(&legs) {
+                single_legs.push(layer);
+                notes.push(note);
+            }
         }
-        Promised::Layers(_) => notes.extend(one_leg(&legs)),
+        Promised::Layers(_) => {}
     }
-    let expected = expected.get(attempt.id).cloned();
-    Row {
-        id: attempt.id.into(),
-        class: attempt.class,
-        mechanism: attempt.mechanism.into(),
-        question: attempt.question.into(),
-        source: attempt.source.into(),
-        promised: promised(&attempt.promised),
-        as_expected: expected.as_ref().is_some_and(|e| e.agrees(&outcome)),
-        outcome,
+    let mut row = Row {
         reach,
         twin,
         legs,
-        expected,
+        single_legs,
         notes,
+        ..blank(attempt, outcome, terms)
+    };
+    row.as_expected = row.comes_as_expected();
+    if !row.as_expected && attempt.known_gap.is_some() {
+        row.notes.push(format!(
+            "a known gap is `{}`: what is said of it must change with it",
+            row.outcome.name()
+        ));
     }
+    for leg in row.unlisted_legs().map(String::from).collect::<Vec<_>>() {
+        row.notes.push(format!(
+            "`{leg}` stands alone and is not listed under single_legs of the expected outcomes"
+        ));
+    }
+    row
 }
 
 /// A row for an attempt that this host cannot make.
-pub fn not_attempted(
-    attempt: &Attempt,
-    need: String,
-    expected: &BTreeMap<String, Expected>,
-) -> Row {
-    let outcome = Outcome::NotAttempted { need };
+pub fn not_attempted(attempt: &Attempt, need: String, terms: &Terms) -> Row {
+    let mut row = blank(attempt, Outcome::NotAttempted { need }, terms);
+    // What is missing here may be there elsewhere: the row says so, and the run goes on.
+    row.as_expected = true;
+    row
+}
+
+/// A row without anything of the arms.
+fn blank(attempt: &Attempt, outcome: Outcome, terms: &Terms) -> Row {
     let none = || Control {
         holds: false,
         what: "not run".into(),
     };
-    let expected = expected.get(attempt.id).cloned();
+    let expected = terms.expected.get(attempt.id).cloned();
+    // A gap may be closed under a stricter profile: there it is expected to be refused.
+    let is_gap = expected.as_ref().is_some_and(|it| it.outcome == "reached");
     Row {
         id: attempt.id.into(),
         class: attempt.class,
+        kernel: terms.kernel.clone(),
+        profile: terms.profile,
         mechanism: attempt.mechanism.into(),
         question: attempt.question.into(),
         source: attempt.source.into(),
         promised: promised(&attempt.promised),
-        // What is missing here may be there elsewhere: the row says so, and the run goes on.
-        as_expected: true,
         outcome,
         reach: none(),
         twin: none(),
         legs: Vec::new(),
         expected,
+        as_expected: false,
+        known_gap: attempt.known_gap.filter(|_| is_gap).map(String::from),
+        single_legs: Vec::new(),
         notes: attempt.notes.iter().map(|note| (*note).into()).collect(),
     }
 }
@@ -191,7 +236,12 @@ fn joined(layers: &[Layer]) -> String {
     names.join("+")
 }
 
-fn leg(run: Isolation, layers: &[Layer], seen: &Result<Seen, String>) -> Leg {
+fn leg(left: &Left, seen: &Result<Seen, String>) -> Leg {
+    let (run, layer) = match left {
+        Left::AllBut(layer) => (Isolation::AllBut, layer.name().to_owned()),
+        Left::Nothing => (Isolation::Nothing, String::new()),
+        Left::Only(layers) => (Isolation::Only, joined(layers)),
+    };
     let (outcome, saw) = match seen {
         Err(why) => (LegOutcome::NotRun, why.clone()),
         Ok(seen) => match (&seen.reached, &seen.report) {
@@ -203,7 +253,7 @@ fn leg(run: Isolation, layers: &[Layer], seen: &Result<Seen, String>) -> Leg {
     };
     Leg {
         run,
-        layer: joined(layers),
+        layer,
         outcome,
         saw,
     }
@@ -219,6 +269,7 @@ fn outcome(
     if let Some(proof) = &confined.reached {
         return Outcome::Reached {
             proof: proof.clone(),
+            protected: confined.protected,
         };
     }
     let inconclusive = |why: String| Outcome::Inconclusive { why };
@@ -244,6 +295,13 @@ fn outcome(
         }
         Promised::Layers(_) => {
             let saw = confined.refusals();
+            if let Some(leg) = refused_without_any(legs) {
+                return inconclusive(format!(
+                    "not reached ({saw}), and not with every layer left out of the plan either \
+                     ({}): no isolating run shows which layer refuses",
+                    leg.saw
+                ));
+            }
             // The layer whose run alone looks like the whole; otherwise the first that refuses.
             let refusing = || alone(legs);
             match refusing()
@@ -285,22 +343,30 @@ fn around(heard: &str, words: &str) -> String {
     told.trim().chars().take(CAP).collect()
 }
 
+/// The run without any layer, where it does not reach: what else refuses there would be taken for
+/// a layer.
+fn refused_without_any(legs: &[Leg]) -> Option<&Leg> {
+    legs.iter()
+        .find(|leg| leg.run == Isolation::Nothing && leg.outcome != LegOutcome::Reached)
+}
+
 /// The legs that refuse alone.
 fn alone(legs: &[Leg]) -> impl Iterator<Item = &Leg> {
     legs.iter()
         .filter(|leg| leg.run == Isolation::Only && leg.outcome == LegOutcome::Refused)
 }
 
-/// Where a row stands on one leg, it says so.
-fn one_leg(legs: &[Leg]) -> Vec<String> {
+/// The legs that a row stands on alone, each with the sentence that says so.
+fn one_leg(legs: &[Leg]) -> Vec<(String, String)> {
     let needed = legs
         .iter()
         .filter(|leg| leg.run == Isolation::AllBut && leg.outcome == LegOutcome::Reached)
         .map(|leg| {
-            format!(
+            let note = format!(
                 "stands on one leg: {}; removed, it is reached: {}",
                 leg.layer, leg.saw
-            )
+            );
+            (leg.layer.clone(), note)
         });
     let mut refusing = alone(legs);
     let single = match (refusing.next(), refusing.next()) {
@@ -312,11 +378,12 @@ fn one_leg(legs: &[Leg]) -> Vec<String> {
                     && leg.outcome == LegOutcome::NotRun
             })
             .map(|leg| {
-                format!(
+                let note = format!(
                     "stands on one leg: {}; that it is reached without it is shown by the reach \
                      arm alone: {}",
                     leg.layer, leg.saw
-                )
+                );
+                (leg.layer.clone(), note)
             }),
         (None | Some(_), _) => None,
     };

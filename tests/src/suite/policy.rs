@@ -2,6 +2,8 @@
 
 use std::{net::SocketAddr, path::Path};
 
+use custody_wire::profile::Profile;
+
 /// Its name.
 pub(super) const NAME: &str = "bypass";
 
@@ -13,8 +15,9 @@ pub(super) const CREDENTIAL: &str = "service";
 
 /// The policy, for the witness at `service`, with `programs` shown to the sessions: an agent can
 /// bring any program, ours among them.
-pub(super) fn text(service: SocketAddr, programs: &Path) -> String {
-    TEXT.replace("@SERVICE@", &service.to_string())
+pub(super) fn text(service: SocketAddr, programs: &Path, profile: Profile) -> String {
+    TEXT.replace("@PROFILE@", profile.as_str())
+        .replace("@SERVICE@", &service.to_string())
         .replace("\"@PROGRAMS@\"", &format!("{:?}", programs))
 }
 
@@ -22,7 +25,7 @@ const TEXT: &str = r#"format = 1
 name = "bypass"
 
 [session]
-profile = "standard"
+profile = "@PROFILE@"
 network = "sealed"
 mounts = { read_only = ["@PROGRAMS@"] }
 
@@ -104,9 +107,12 @@ mod tests {
 
     #[test]
     fn the_suites_policy_is_one() {
-        let text = text(([127, 0, 0, 1], 18080).into(), Path::new("/opt/custody"));
-        let name = PolicyName::parse(NAME).unwrap();
-        let policy = Policy::compile(&name, &text).unwrap();
-        assert_eq!(policy.tools().len(), 3);
+        for profile in Profile::ALL {
+            let service = ([127, 0, 0, 1], 18080).into();
+            let text = text(service, Path::new("/opt/custody"), profile);
+            let name = PolicyName::parse(NAME).unwrap();
+            let policy = Policy::compile(&name, &text).unwrap();
+            assert_eq!(policy.tools().len(), 3);
+        }
     }
 }

@@ -1,32 +1,33 @@
 //! One run: the installation, every attempt in its arms, the evidence.
 
 use std::{
-    collections::BTreeMap,
+    collections::BTreeSet,
     path::Path,
-    process::Command,
     sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
 use anyhow::{Context as _, bail, ensure};
+use custody_wire::{layer::Layer, profile::Profile};
 
 use super::{
     arms::{self, Carried},
-    host_facts, isolate,
-    judge::{self, Arms, Seen},
-    policy,
+    hooks::Hooks,
+    host_facts,
+    judge::Terms,
+    observation, policy,
     scene::{self, Installation, Scene},
+    trial::{Ablate, Ground, confined, effect},
 };
 use crate::{
-    attempts::{self, Arm, Attempt, Leg, Place, Promised, Workspace},
+    attempts::{self, Workspace},
     evidence::{
-        self, Evidence, FORMAT, LayerSaid, non_claims,
-        row::{Expected, Outcome, Row},
+        self, Evidence, FORMAT, LayerSaid, ablation, counts, doors, expected, non_claims,
+        row::{Outcome, Row},
         status::{self, RegisterHalf},
         words,
     },
     host::{Host, Setup},
-    probe::{Attack, Effect},
     witness::record::unix_ms,
 };
 
@@ -39,14 +40,37 @@ const HOLDERS: [&str; 4] = [
 ];
 
 /// What a run is told.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Options {
-    /// Only attempts whose id begins with this.
-    pub only: Option<String>,
+    /// Only attempts whose id begins with one of these; all if there is none.
+    pub only: Vec<String>,
+    /// Which layers are taken away and left alone.
+    pub ablate: Ablate,
+    /// The profile of the sessions.
+    pub profile: Profile,
     /// Changes to the policy's text, for a test that takes a property away.
     pub policy: Vec<(String, String)>,
     /// Set when the run is to end: it stops before the next row and cleans up.
     pub stopped: Option<&'static AtomicBool>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            only: Vec::new(),
+            ablate: Ablate::Promised,
+            profile: Profile::Standard,
+            policy: Vec::new(),
+            stopped: None,
+        }
+    }
+}
+
+impl Options {
+    /// Whether the attempt is in the run.
+    fn wants(&self, id: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| id.starts_with(only))
+    }
 }
 
 /// Runs the suite. `said` is told each row as it comes.
@@ -64,9 +88,15 @@ pub fn run(
         "the suite needs root: it starts an installation of its own"
     );
     let started_unix_ms = unix_ms();
+    let release = host_facts::release()?;
+    let terms = Terms {
+        expected: expected::of(options.profile, release.parse()?)?,
+        kernel: release,
+        profile: options.profile,
+    };
     let built = crate::host::programs_folder()?;
     let mut scene = Scene::set(&built)?;
-    let host = install(&scene, &options.policy)?;
+    let host = install(&scene, options)?;
     // From here on the very files that the installation runs.
     scene.programs_are(host.programs());
     scene.installed(Installation {
@@ -75,23 +105,30 @@ pub fn run(
         workspace: host.workspace("shared")?,
     })?;
     let layers = warm_up(&host, &mut scene)?;
-    let expected = evidence::expected()?;
+    let before = host_facts::programs(&host.programs())?;
+    let hooks = Hooks::pinned_in(&host.pin_folder())?;
+    let here = here(&layers);
+    let ground = Ground {
+        scene: &scene,
+        host: &host,
+        hooks: &hooks,
+        layers: &here,
+        terms: &terms,
+        ablate: &options.ablate,
+    };
 
     let mut rows = Vec::new();
     let mut nonces = Vec::new();
     for attempt in attempts::all() {
-        let wanted = options
-            .only
-            .as_deref()
-            .is_none_or(|only| attempt.id.starts_with(only));
-        if !wanted {
+        if !options.wants(attempt.id) {
             continue;
         }
         ensure!(
             !options.stopped.is_some_and(|it| it.load(Ordering::Relaxed)),
             "interrupted"
         );
-        let (row, nonce) = one(attempt, &scene, &host, &expected)
+        let (row, nonce) = ground
+            .try_one(attempt)
             .with_context(|| format!("attempt `{}`", attempt.id))?;
         said(&row);
         rows.push(row);
@@ -109,20 +146,28 @@ pub fn run(
         !rows.is_empty(),
         "no attempt was run: that is an error, not a pass"
     );
-    let facts = host_facts::of(&host, started_unix_ms)?;
+    let facts = host_facts::of(&host, started_unix_ms, hooks.digests())?;
+    ensure!(
+        facts.programs == before,
+        "a program was replaced during the run: its arms are not of the same binaries"
+    );
     let e_status = status::compute(
         &rows,
         register.as_ref(),
         &[],
-        scope(&facts, register.as_ref()),
+        scope(&facts, options.profile, register.as_ref()),
     );
     let evidence = Evidence {
         format: FORMAT.into(),
         host: facts,
+        profile: options.profile,
         layers,
         register,
+        counts: counts::of(&rows),
+        ablation: ablation::of(&rows, options.ablate == Ablate::all()),
+        doors: doors::of(&rows, &terms.kernel, options.profile.as_str()),
         attempts: rows,
-        observation: observation(&scene, &host)?,
+        observation: observation::of(&scene, &host)?,
         e_status,
         non_claims: non_claims::all()?,
     };
@@ -132,14 +177,27 @@ pub fn run(
     Ok(evidence)
 }
 
+/// The layers that a session here has: in full, or not needed by the one that was asked.
+fn here(layers: &[LayerSaid]) -> BTreeSet<Layer> {
+    let has = |layer: &Layer| {
+        layers.iter().any(|said| {
+            said.layer == layer.name() && matches!(&*said.status, "full" | "not needed")
+        })
+    };
+    Layer::ALL.into_iter().filter(has).collect()
+}
+
 /// How wide the status is.
-fn scope(facts: &evidence::Host, register: Option<&RegisterHalf>) -> Vec<String> {
+fn scope(facts: &evidence::Host, profile: Profile, register: Option<&RegisterHalf>) -> Vec<String> {
     let zone = register
         .and_then(|half| half.zone.first())
         .map_or("the agent zone is not declared", String::as_str);
     vec![
         zone.into(),
-        "profile `standard`, network mode `sealed`, no workspace unless a row says so".into(),
+        format!(
+            "profile `{}`, network mode `sealed`, no workspace unless a row says so",
+            profile.as_str()
+        ),
         "process model: the programs of one installation on one host, each under its own uid; \
          sessions one at a time"
             .into(),
@@ -151,15 +209,15 @@ fn scope(facts: &evidence::Host, register: Option<&RegisterHalf>) -> Vec<String>
     ]
 }
 
-fn install(scene: &Scene, changes: &[(String, String)]) -> anyhow::Result<Host> {
+fn install(scene: &Scene, options: &Options) -> anyhow::Result<Host> {
     let mut host = Host::install(&Setup {
         policies: vec![(policy::NAME.into(), String::new())],
         credentials: vec![(policy::CREDENTIAL.into(), scene.credential_file.clone())],
         values: vec![policy::RECIPIENT.into()],
         owned: Vec::new(),
     })?;
-    let mut text = policy::text(scene.witness_address, &host.programs());
-    for (before, after) in changes {
+    let mut text = policy::text(scene.witness_address, &host.programs(), options.profile);
+    for (before, after) in &options.policy {
         ensure!(
             text.contains(before.as_str()),
             "the policy has no `{before}`"
@@ -196,155 +254,6 @@ fn warm_up(host: &Host, scene: &mut Scene) -> anyhow::Result<Vec<LayerSaid>> {
         .flat_map(|program| host.pids(program))
         .collect();
     host_facts::layers(host, scene)
-}
-
-fn effect(nonce: &str) -> Effect {
-    Effect {
-        token: None,
-        nonce: nonce.into(),
-    }
-}
-
-/// All arms of one attempt, and the nonce of the confined one.
-fn one(
-    attempt: &Attempt,
-    scene: &Scene,
-    host: &Host,
-    expected: &BTreeMap<String, Expected>,
-) -> anyhow::Result<(Row, String)> {
-    if let Some(need) = attempt.needs.iter().find_map(|need| need.missing()) {
-        let row = judge::not_attempted(attempt, need, expected);
-        return Ok((row, scene::nonce()?));
-    }
-    let arm = |arm: Arm| -> anyhow::Result<(Attack, Place, Carried)> {
-        let nonce = scene::nonce()?;
-        let (attack, carried) = match arm {
-            Arm::Twin => ((attempt.twin)(scene, effect(&nonce)), Carried::nothing()),
-            Arm::Confined | Arm::Isolated | Arm::Reach => (
-                (attempt.attack)(scene, arm, effect(&nonce)),
-                Carried::make(attempt.carries, scene)?,
-            ),
-        };
-        let place = Place { arm, nonce };
-        (attempt.before)(scene, &place).context("what is laid out before the arm")?;
-        Ok((attack, place, carried))
-    };
-    let in_session = |arm: (Attack, Place, Carried)| -> anyhow::Result<(Seen, Place)> {
-        let (attack, place, carried) = arm;
-        let seen = confined(
-            host,
-            scene,
-            attempt.workspace,
-            &attack,
-            &place.nonce,
-            &carried,
-        )?;
-        Ok((seen.by(attempt.proof, scene, &place)?, place))
-    };
-    let (seen_confined, place) = in_session(arm(Arm::Confined)?)?;
-    let confined_nonce = place.nonce;
-    let (attack, place, carried) = arm(Arm::Reach)?;
-    let reach = arms::reach(scene, attempt.owner, &attack, &place.nonce, &carried)?.by(
-        attempt.proof,
-        scene,
-        &place,
-    )?;
-    let (twin, _) = in_session(arm(Arm::Twin)?)?;
-
-    let isolated = |layers: isolate::Layers| -> Result<Seen, String> {
-        arm(Arm::Isolated)
-            .and_then(|(attack, place, carried)| {
-                let with = isolate::With {
-                    carried: &carried,
-                    agents: &agents(host),
-                    workspace: attempt.workspace,
-                };
-                isolate::run(scene, layers, &attack, &place.nonce, &with)?.by(
-                    attempt.proof,
-                    scene,
-                    &place,
-                )
-            })
-            .map_err(|error| format!("{error:#}"))
-    };
-    let legs: &[Leg] = match &attempt.promised {
-        Promised::Gate { .. } => &[],
-        Promised::Layers(legs) => legs,
-    };
-    let seen = Arms {
-        confined: seen_confined,
-        reach,
-        twin,
-        only: legs
-            .iter()
-            .map(|leg| (*leg, isolated(isolate::Layers::Only(leg))))
-            .collect(),
-        all_but: legs
-            .iter()
-            .copied()
-            .flatten()
-            .map(|layer| (*layer, isolated(isolate::Layers::AllBut(*layer))))
-            .collect(),
-    };
-    let row = judge::judge(attempt, &seen, &scene.plant, expected);
-    Ok((row, confined_nonce))
-}
-
-/// Runs the probe in a session of the real service, through `custody run`.
-fn confined(
-    host: &Host,
-    scene: &Scene,
-    workspace: Workspace,
-    attack: &Attack,
-    nonce: &str,
-    carried: &Carried,
-) -> anyhow::Result<Seen> {
-    let mut command: Command = host.run(
-        policy::NAME,
-        [(policy::RECIPIENT, scene.recipient.as_str())],
-    );
-    match workspace {
-        Workspace::None => {}
-        Workspace::Shared => {
-            command.arg("--workdir").arg(scene.workspace());
-        }
-    }
-    command.arg("--").arg(host.programs().join("custody-probe"));
-    carried.into_environment(&mut command);
-    // What comes late is seen when the witness is asked again, at the end of all.
-    arms::run(scene, command, attack, nonce, Duration::ZERO)
-}
-
-fn agents(host: &Host) -> std::path::PathBuf {
-    host.cgroup().join("custody").join("agents")
-}
-
-/// What was watched, and what was not.
-fn observation(scene: &Scene, host: &Host) -> anyhow::Result<Vec<String>> {
-    let (accepted, rejected) = scene.seen()?;
-    let log = host.log();
-    let events = log
-        .lines()
-        .filter(|line| line.contains(" denied who="))
-        .count();
-    let dropped = log
-        .lines()
-        .filter(|line| line.contains("could not take"))
-        .count();
-    Ok(vec![
-        format!(
-            "the witness recorded {accepted} accepted and {rejected} rejected requests in a \
-             process and files of its own"
-        ),
-        format!(
-            "the kernel's hooks reported denials in {events} lines of the service's log; {dropped} \
-             lines say that events were lost"
-        ),
-        "what the filter on system calls or a namespace refuses reaches no hook: it is seen in \
-         the probe's own words, and the witness shows that nothing came of it"
-            .into(),
-        "every byte that a probe printed was searched for every credential of the run".into(),
-    ])
 }
 
 /// The text of a row, for a person.

@@ -8,6 +8,7 @@
 
 pub mod btf;
 mod insn;
+pub mod pinned;
 
 use std::{
     ffi::{CStr, CString},
@@ -77,6 +78,8 @@ pub enum LoadError {
 // Commands of bpf(2), `enum bpf_cmd`.
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_OBJ_PIN: libc::c_int = 6;
+const BPF_OBJ_GET: libc::c_int = 7;
+const BPF_PROG_GET_FD_BY_ID: libc::c_int = 13;
 const BPF_LINK_CREATE: libc::c_int = 28;
 
 /// `BPF_PROG_TYPE_CGROUP_SOCK_ADDR`.
@@ -248,7 +251,8 @@ fn address<T>(pointer: *const T) -> u64 {
 
 fn descriptor<A>(command: libc::c_int, attr: &A) -> io::Result<OwnedFd> {
     let fd: RawFd = call(command, attr)?.try_into().map_err(io::Error::other)?;
-    // SAFETY: BPF_PROG_LOAD and BPF_LINK_CREATE return a new descriptor (bpf(2), RETURN VALUE)
+    // SAFETY: every command that comes here (BPF_LINK_CREATE, BPF_OBJ_GET, BPF_PROG_GET_FD_BY_ID,
+    // BPF_PROG_LOAD) returns a new descriptor (bpf(2), RETURN VALUE)
     // that nobody else knows.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -1,3 +1,5 @@
+use custody_wire::profile::Profile;
+
 use super::*;
 use crate::evidence::row::Control;
 
@@ -26,6 +28,8 @@ fn row(class: Class, mechanism: &str) -> Row {
     Row {
         id: format!("{class}/{mechanism}"),
         class,
+        kernel: "6.12".into(),
+        profile: Profile::Standard,
         mechanism: mechanism.into(),
         question: "may it?".into(),
         source: "a paper".into(),
@@ -39,6 +43,8 @@ fn row(class: Class, mechanism: &str) -> Row {
         legs: Vec::new(),
         expected: None,
         as_expected: true,
+        known_gap: None,
+        single_legs: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -68,6 +74,7 @@ fn one_that_reached_is_a_fail_whatever_else_is_missing() {
     let mut rows = rows();
     rows[4].outcome = Outcome::Reached {
         proof: "the witness saw nonce 1".into(),
+        protected: true,
     };
     assert_eq!(status(&rows), Status::Fail);
     assert_eq!(compute(&rows, None, &[], scope()).status, Status::Fail);
@@ -168,6 +175,7 @@ fn a_refused_configuration_needs_all_its_parts() {
     rows.push(row(Class::ExtractedCallable, "d"));
     rows[15].outcome = Outcome::Reached {
         proof: "seen".into(),
+        protected: true,
     };
     let whole = RefusedConfiguration {
         attempt: rows[15].id.clone(),
@@ -195,4 +203,29 @@ fn a_refused_configuration_needs_all_its_parts() {
             Status::Fail
         );
     }
+}
+
+#[test]
+fn a_known_gap_that_reaches_no_protected_effect_is_a_caveat_and_any_other_a_fail() {
+    let with = |known_gap: Option<&str>, protected| {
+        let mut rows = rows();
+        for class in [Class::Confinement, Class::AuthenticatedClient] {
+            let outcome = Outcome::Reached {
+                proof: "a door opened".into(),
+                protected,
+            };
+            rows.push(Row {
+                outcome,
+                known_gap: known_gap.map(String::from),
+                ..row(class, "covert")
+            });
+        }
+        compute(&rows, Some(&half()), &[], scope())
+    };
+    let admitted = with(Some("timing can be measured"), false);
+    assert_eq!(admitted.status, Status::Pass);
+    let of_gaps = |caveat: &&String| caveat.contains("timing can be measured");
+    assert_eq!(admitted.caveats.iter().filter(of_gaps).count(), 2);
+    assert_eq!(with(Some("timing"), true).status, Status::Fail);
+    assert_eq!(with(None, false).status, Status::Fail);
 }

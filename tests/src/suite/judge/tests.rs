@@ -1,6 +1,7 @@
 use super::*;
 use crate::{
     attempts,
+    evidence::row::Expected,
     probe::{Failure, Step},
 };
 
@@ -11,6 +12,7 @@ fn attempt(id: &str) -> &'static Attempt {
 fn refused(step: &str, name: &str) -> Seen {
     Seen {
         reached: None,
+        protected: false,
         report: Some(Report {
             steps: vec![Step {
                 step: step.into(),
@@ -28,6 +30,7 @@ fn refused(step: &str, name: &str) -> Seen {
 fn reached() -> Seen {
     Seen {
         reached: Some("the witness saw it".into()),
+        protected: true,
         ..refused("x", "EPERM")
     }
 }
@@ -35,6 +38,7 @@ fn reached() -> Seen {
 fn said(words: &str) -> Seen {
     Seen {
         reached: None,
+        protected: false,
         report: Some(Report {
             said: words.into(),
             ..Report::default()
@@ -48,17 +52,50 @@ fn arms() -> Arms {
         confined: refused("socket", "EPERM"),
         reach: reached(),
         twin: said("HTTP/1.1 200 OK"),
-        only: vec![
-            (&[Layer::Landlock], Ok(reached())),
-            (&[Layer::CgroupInet], Ok(refused("connect", "EPERM"))),
-            (&[Layer::Seccomp], Ok(refused("socket", "EPERM"))),
+        isolated: vec![
+            (Left::Nothing, Ok(reached())),
+            only(Layer::Landlock, Ok(reached())),
+            only(Layer::CgroupInet, Ok(refused("connect", "EPERM"))),
+            only(Layer::Seccomp, Ok(refused("socket", "EPERM"))),
         ],
-        all_but: Vec::new(),
+    }
+}
+
+type Run = (Left, Result<Seen, String>);
+
+fn only(layer: Layer, seen: Result<Seen, String>) -> Run {
+    (Left::Only(vec![layer]), seen)
+}
+
+fn all_but(layer: Layer, seen: Result<Seen, String>) -> Run {
+    (Left::AllBut(layer), seen)
+}
+
+fn and(runs: impl IntoIterator<Item = Run>) -> Vec<Run> {
+    arms().isolated.into_iter().chain(runs).collect()
+}
+
+fn terms(expected: expected::Rows) -> Terms {
+    Terms {
+        kernel: "6.12.1".into(),
+        profile: Profile::Standard,
+        expected,
     }
 }
 
 fn row(arms: &Arms) -> Row {
-    judge(attempt("direct/tcp"), arms, "plant", &BTreeMap::new())
+    let terms = terms(expected::Rows::new());
+    judge(attempt("direct/tcp"), arms, "plant", &terms)
+}
+
+fn expecting(outcome: &str, single_legs: &[&str]) -> Terms {
+    let because = |leg: &&str| ((*leg).to_owned(), "by nature".to_owned());
+    let expected = Expected {
+        outcome: outcome.into(),
+        layers: vec!["seccomp".into()],
+        single_legs: single_legs.iter().map(because).collect(),
+    };
+    terms(expected::Rows::from([("direct/tcp".into(), expected)]))
 }
 
 #[test]
@@ -93,20 +130,26 @@ fn without_a_control_or_a_leg_a_refusal_is_inconclusive() {
             ..arms()
         },
         Arms {
-            only: Vec::new(),
+            isolated: Vec::new(),
             ..arms()
         },
         Arms {
-            only: vec![(&[Layer::Seccomp], Ok(reached()))],
+            isolated: vec![only(Layer::Seccomp, Ok(reached()))],
             ..arms()
         },
         Arms {
-            only: vec![(&[Layer::Seccomp], Err("no launcher".into()))],
+            isolated: vec![only(Layer::Seccomp, Err("no launcher".into()))],
+            ..arms()
+        },
+        // Something else than a layer refuses in every run of that kind.
+        Arms {
+            isolated: and([(Left::Nothing, Ok(refused("socket", "ENOENT")))]),
             ..arms()
         },
         Arms {
             confined: Seen {
                 reached: None,
+                protected: false,
                 report: None,
                 noise: "no such file".into(),
             },
@@ -126,11 +169,12 @@ fn without_a_control_or_a_leg_a_refusal_is_inconclusive() {
 fn a_probe_that_did_not_run_in_an_isolating_run_refused_nothing() {
     let silent = Seen {
         reached: None,
+        protected: false,
         report: None,
         noise: "killed".into(),
     };
     let row = row(&Arms {
-        only: vec![(&[Layer::Seccomp], Ok(silent))],
+        isolated: vec![only(Layer::Seccomp, Ok(silent))],
         ..arms()
     });
     assert_eq!(row.legs[0].outcome, LegOutcome::NotRun);
@@ -139,11 +183,12 @@ fn a_probe_that_did_not_run_in_an_isolating_run_refused_nothing() {
 
 #[test]
 fn one_leg_is_named_with_what_follows_from_its_removal() {
-    let all_but = vec![
-        (Layer::Landlock, Ok(refused("socket", "EPERM"))),
-        (Layer::Seccomp, Ok(reached())),
-    ];
-    let row = row(&Arms { all_but, ..arms() });
+    let isolated = and([
+        all_but(Layer::Landlock, Ok(refused("socket", "EPERM"))),
+        all_but(Layer::Seccomp, Ok(reached())),
+    ]);
+    let row = row(&Arms { isolated, ..arms() });
+    assert_eq!(row.single_legs, ["seccomp"]);
     assert_eq!(
         row.notes[1],
         "stands on one leg: seccomp; removed, it is reached: the witness saw it"
@@ -153,11 +198,13 @@ fn one_leg_is_named_with_what_follows_from_its_removal() {
 #[test]
 fn one_leg_that_no_plan_removes_is_named_too() {
     let row = row(&Arms {
-        only: vec![(&[Layer::Fds], Ok(refused("send", "EPIPE")))],
-        all_but: vec![(Layer::Fds, Err("no plan".into()))],
+        isolated: vec![
+            only(Layer::Fds, Ok(refused("send", "EPIPE"))),
+            all_but(Layer::Fds, Err("no plan".into())),
+        ],
         ..arms()
     });
-    assert_eq!(row.notes.len(), 2);
+    assert_eq!(row.single_legs, ["fds"]);
     assert!(
         row.notes[1].starts_with("stands on one leg: fds;"),
         "{:?}",
@@ -166,15 +213,107 @@ fn one_leg_that_no_plan_removes_is_named_too() {
 }
 
 #[test]
+fn a_single_leg_that_is_not_listed_fails_its_row() {
+    let isolated = and([all_but(Layer::Seccomp, Ok(reached()))]);
+    let arms = Arms { isolated, ..arms() };
+    let judged = |terms: &Terms| judge(attempt("direct/tcp"), &arms, "plant", terms);
+    let unlisted = judged(&expecting("refused", &[]));
+    assert!(!unlisted.as_expected);
+    assert!(
+        unlisted
+            .notes
+            .iter()
+            .any(|note| note.contains("not listed")),
+        "{:?}",
+        unlisted.notes
+    );
+    assert!(judged(&expecting("refused", &["seccomp"])).as_expected);
+}
+
+/// An attempt like another, with a gap that is known.
+fn gap() -> Attempt {
+    let like = attempt("direct/tcp");
+    Attempt {
+        id: like.id,
+        twin_shows: like.twin_shows,
+        promised: Promised::Layers(&[&[Layer::Seccomp]]),
+        known_gap: Some("the kernel has no hook there"),
+        ..Attempt::BASE
+    }
+}
+
+#[test]
+fn a_known_gap_comes_as_expected_while_it_reaches_and_fails_when_it_closes() {
+    let confined = reached();
+    let open = Arms { confined, ..arms() };
+    let terms = expecting("reached", &[]);
+    let row = judge(&gap(), &open, "plant", &terms);
+    assert!(row.as_expected);
+    assert_eq!(
+        row.known_gap.as_deref(),
+        Some("the kernel has no hook there")
+    );
+
+    let closed = judge(&gap(), &arms(), "plant", &terms);
+    assert!(matches!(closed.outcome, Outcome::Refused { .. }));
+    assert!(!closed.as_expected);
+    assert!(
+        closed.notes.iter().any(|note| note.contains("known gap")),
+        "{:?}",
+        closed.notes
+    );
+}
+
+#[test]
+fn what_reaches_without_being_a_known_gap_never_comes_as_expected() {
+    let confined = reached();
+    let open = Arms { confined, ..arms() };
+    let row = judge(
+        attempt("direct/tcp"),
+        &open,
+        "plant",
+        &expecting("reached", &[]),
+    );
+    assert!(!row.as_expected);
+}
+
+#[test]
+fn a_gap_that_a_profile_closes_is_expected_to_be_refused_there() {
+    let row = judge(&gap(), &arms(), "plant", &expecting("refused", &[]));
+    assert!(row.as_expected);
+    assert_eq!(row.known_gap, None);
+}
+
+#[test]
+fn a_door_alone_is_no_protected_effect() {
+    let door = Seen {
+        reached: Some("it came past `socket`".into()),
+        ..refused("connect", "EPERM")
+    };
+    let row = row(&Arms {
+        confined: door,
+        ..arms()
+    });
+    assert!(matches!(
+        row.outcome,
+        Outcome::Reached {
+            protected: false,
+            ..
+        }
+    ));
+}
+
+#[test]
 fn a_rule_of_the_gate_must_be_named_by_the_refusal() {
     let gate = |confined| {
         let arms = Arms {
             confined,
             twin: reached(),
-            only: Vec::new(),
+            isolated: Vec::new(),
             ..arms()
         };
-        judge(attempt("name/absent"), &arms, "plant", &BTreeMap::new()).outcome
+        let terms = terms(expected::Rows::new());
+        judge(attempt("name/absent"), &arms, "plant", &terms).outcome
     };
     assert!(matches!(
         gate(said("refused by rule `unknown_tool`: no such tool")),

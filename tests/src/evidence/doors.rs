@@ -1,0 +1,98 @@
+//! Door, locks, attempt: what the README's table is made of, as committed data.
+
+use serde::{Deserialize, Serialize};
+
+use super::row::{Outcome, Row};
+
+/// The version of the file's format.
+pub const FORMAT: &str = "custody-layers/1";
+
+/// The committed file, `fixtures/layers.json`: what one whole ablation showed.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Doors {
+    /// [`FORMAT`].
+    pub format: String,
+    /// The kernel that showed it.
+    pub kernel: String,
+    /// The profile.
+    pub profile: String,
+    /// Each attempt is a door.
+    pub doors: Vec<Door>,
+}
+
+/// A door: an attempt, and what refuses it.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Door {
+    /// The attempt.
+    pub id: String,
+    /// The trick.
+    pub mechanism: String,
+    /// The outcome's name.
+    pub outcome: String,
+    /// The layers that refuse it alone, or `gate`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<String>,
+    /// The layer without which it is reached.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub single: Vec<String>,
+    /// Why it is known to reach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gap: Option<String>,
+}
+
+/// The doors of a run.
+pub fn of(rows: &[Row], kernel: &str, profile: &str) -> Doors {
+    Doors {
+        format: FORMAT.into(),
+        kernel: kernel.into(),
+        profile: profile.into(),
+        doors: rows.iter().map(door).collect(),
+    }
+}
+
+fn door(row: &Row) -> Door {
+    let mut locks: Vec<String> = row.alone().map(String::from).collect();
+    if let (true, Outcome::Refused { layer, .. }) = (locks.is_empty(), &row.outcome) {
+        locks.push(layer.clone());
+    }
+    Door {
+        id: row.id.clone(),
+        mechanism: row.mechanism.clone(),
+        outcome: row.outcome.name().into(),
+        locks,
+        single: row.single_legs.clone(),
+        gap: row.known_gap.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::{attempts, evidence::expected};
+
+    const FILE: &str = include_str!("../../../fixtures/layers.json");
+
+    #[test]
+    fn the_committed_file_has_every_attempt_and_lists_the_single_legs_that_are_expected() {
+        let file: Doors = serde_json::from_str(FILE).unwrap();
+        assert_eq!(file.format, FORMAT);
+        let profile = custody_wire::profile::Profile::parse(&file.profile).unwrap();
+        let expected = expected::of(profile, file.kernel.parse().unwrap()).unwrap();
+        let doors: BTreeSet<&str> = file.doors.iter().map(|door| door.id.as_str()).collect();
+        let again = "run `cargo xtask bypass --ablate --write`";
+        for attempt in attempts::all() {
+            assert!(doors.contains(attempt.id), "{}: {again}", attempt.id);
+        }
+        for door in &file.doors {
+            let expected = &expected[&door.id];
+            let listed: Vec<&String> = expected.single_legs.keys().collect();
+            let shown: Vec<&String> = door.single.iter().collect();
+            assert_eq!(shown, listed, "{}: {again}", door.id);
+            assert_eq!(door.outcome, expected.outcome, "{}: {again}", door.id);
+        }
+    }
+}
