@@ -9,6 +9,7 @@ use crate::{
     build,
     places::{self, Places},
     say, setup, stage,
+    tidy::layers,
 };
 
 #[derive(clap::Args)]
@@ -16,6 +17,12 @@ pub(crate) struct Args {
     /// Print the evidence to standard output instead of the rows
     #[arg(long)]
     json: bool,
+    /// Take every layer away in turn, and leave every layer alone in turn
+    #[arg(long)]
+    ablate: bool,
+    /// Write what the ablation showed to fixtures/layers.json, and the README's table from it
+    #[arg(long, requires = "ablate")]
+    write: bool,
     /// Handed to custody-bypass as they are
     #[arg(last = true)]
     arguments: Vec<String>,
@@ -32,7 +39,13 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
         // Standard output is for the evidence alone.
         let program = std::env::current_exe().context("cannot find our own program")?;
         let mut own = std::process::Command::new(program);
-        own.arg("bypass").arg("--").args(&args.arguments);
+        own.arg("bypass");
+        for (wanted, flag) in [(args.ablate, "--ablate"), (args.write, "--write")] {
+            if wanted {
+                own.arg(flag);
+            }
+        }
+        own.arg("--").args(&args.arguments);
         let ran = stage::must(own.current_dir(&places.root).stdout(std::io::stderr()));
         say::line(fs::read_to_string(evidence(places)).context("there is no evidence")?);
         return ran;
@@ -50,7 +63,28 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
     say::step("bypass");
     let mut command = places::as_root(runner);
     command.arg("--json").arg(&evidence).args(&args.arguments);
-    stage::must(command.current_dir(&places.root))
+    if args.ablate {
+        command.arg("--ablate");
+    }
+    let ran = stage::must(command.current_dir(&places.root));
+    if args.write {
+        // Written whatever came: a row that is not as expected is in the data as it is.
+        write(places)?;
+    }
+    ran
+}
+
+/// Takes what the ablation showed out of the evidence: the committed data, and the README's table.
+fn write(places: &Places) -> Result<()> {
+    let text = fs::read_to_string(evidence(places)).context("there is no evidence")?;
+    let evidence: serde_json::Value = serde_json::from_str(&text).context("the evidence")?;
+    let doors = evidence
+        .get("doors")
+        .context("the evidence has no doors: it is of another version")?;
+    let file = places.root.join(layers::FILE);
+    fs::write(&file, format!("{}\n", serde_json::to_string_pretty(doors)?))
+        .with_context(|| format!("cannot write `{}`", file.display()))?;
+    layers::write(places)
 }
 
 fn evidence(places: &Places) -> PathBuf {

@@ -9,6 +9,7 @@ use crate::{places::Places, say, stage};
 mod dependencies;
 mod docs;
 mod imports;
+pub(crate) mod layers;
 mod manifests;
 mod non_claims;
 mod purity;
@@ -46,6 +47,7 @@ pub(crate) fn run(places: &Places) -> Result<()> {
     findings.extend(dependencies::check(places)?);
     findings.extend(docs::check(places)?);
     findings.extend(imports::check(places)?);
+    findings.extend(layers::check(places)?);
     findings.extend(non_claims::check(places)?);
     for source in &sources {
         findings.extend(manifests::check(source));

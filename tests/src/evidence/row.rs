@@ -222,6 +222,9 @@ pub struct Row {
     /// Layers without which it is reached: each is a leg that stands alone.
     #[serde(default)]
     pub single_legs: Vec<String>,
+    /// What the kernel's hooks counted of the confined arm's session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed: Option<String>,
     /// What else must be known: one leg only, not ablated, what could not be observed.
     pub notes: Vec<String>,
 }

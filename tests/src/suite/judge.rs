@@ -184,6 +184,7 @@ fn blank(attempt: &Attempt, outcome: Outcome, terms: &Terms) -> Row {
         as_expected: false,
         known_gap: attempt.known_gap.filter(|_| is_gap).map(String::from),
         single_legs: Vec::new(),
+        observed: None,
         notes: attempt.notes.iter().map(|note| (*note).into()).collect(),
     }
 }

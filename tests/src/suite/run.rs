@@ -157,6 +157,7 @@ pub fn run(
         &[],
         scope(&facts, options.profile, register.as_ref()),
     );
+    let observation = observation::of(&scene, &host, &rows)?;
     let evidence = Evidence {
         format: FORMAT.into(),
         host: facts,
@@ -167,7 +168,7 @@ pub fn run(
         ablation: ablation::of(&rows, options.ablate == Ablate::all()),
         doors: doors::of(&rows, &terms.kernel, options.profile.as_str()),
         attempts: rows,
-        observation: observation::of(&scene, &host)?,
+        observation,
         e_status,
         non_claims: non_claims::all()?,
     };

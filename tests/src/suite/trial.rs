@@ -10,6 +10,7 @@ use super::{
     hooks::Hooks,
     isolate,
     judge::{self, Arms, Left, Seen, Terms},
+    observation::Mark,
     policy,
     scene::{self, Scene},
 };
@@ -95,7 +96,9 @@ impl Ground<'_> {
             let row = judge::not_attempted(attempt, need, self.terms);
             return Ok((row, scene::nonce()?));
         }
+        let mark = Mark::set(self.host);
         let (seen_confined, nonce) = self.in_session(attempt, Arm::Confined)?;
+        let observed = mark.counted(self.host);
         let (attack, place, carried) = self.prepare(attempt, Arm::Reach)?;
         let reach = arms::reach(scene, attempt.owner, &attack, &place.nonce, &carried)?.by(
             attempt.proof,
@@ -122,7 +125,8 @@ impl Ground<'_> {
             twin,
             isolated,
         };
-        let row = judge::judge(attempt, &arms, &scene.plant, self.terms);
+        let mut row = judge::judge(attempt, &arms, &scene.plant, self.terms);
+        row.observed = observed;
         Ok((row, nonce))
     }
 

@@ -41,6 +41,7 @@ fn row(legs: Vec<Leg>) -> Row {
         as_expected: true,
         known_gap: None,
         single_legs: Vec::new(),
+        observed: None,
         notes: Vec::new(),
     }
 }

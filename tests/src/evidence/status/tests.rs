@@ -45,6 +45,7 @@ fn row(class: Class, mechanism: &str) -> Row {
         as_expected: true,
         known_gap: None,
         single_legs: Vec::new(),
+        observed: None,
         notes: Vec::new(),
     }
 }
