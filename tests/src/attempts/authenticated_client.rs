@@ -4,7 +4,8 @@
 use custody_wire::layer::Layer;
 
 use super::{
-    Arm, Attempt, Carries, NO_DATAGRAMS, NO_SUCH_CALL, Promised, TwinShows, Workspace, planted,
+    Arm, Attempt, Carries, NO_DATAGRAMS, NO_SUCH_CALL, Owner, Promised, TwinShows, Workspace,
+    planted,
 };
 use crate::{
     evidence::row::Class,
@@ -84,11 +85,14 @@ pub(super) const ALL: &[Attempt] = &[
         question: "May a session speak to a program that listens in the workspace they share?",
         promised: Promised::Layers(&[&[Layer::CgroupUnix]]),
         source: "Kilo-Org/kilocode#11650: a bind mount does not stop connect(2)",
+        owner: Owner::Operator,
         workspace: Workspace::Shared,
-        attack: |scene, _, effect| Attack::Local {
-            to: Address::Path(scene.workspace().join("deputy.sock")),
-            how: How::Stream,
-            effect,
+        attack: |scene, _, effect| {
+            scene.knocking(Attack::Local {
+                to: Address::Path(scene.workspace().join("deputy.sock")),
+                how: How::Stream,
+                effect,
+            })
         },
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
         ..Attempt::BASE

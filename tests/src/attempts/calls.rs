@@ -157,6 +157,30 @@ pub(super) fn family(family: i32) -> [u8; 2] {
     u16::try_from(family).unwrap_or(0).to_ne_bytes()
 }
 
+/// 32-bit words, by address.
+pub(super) fn words(words: &[u32]) -> Argument {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    Argument::Bytes(bytes)
+}
+
+/// perf_event_open(2) of a software clock: of a process, or of a processor.
+pub(super) fn clock_of(pid: i64, cpu: i64) -> Call {
+    // struct perf_event_attr: PERF_TYPE_SOFTWARE, its size, PERF_COUNT_SW_CPU_CLOCK.
+    let mut attributes = vec![0; 32];
+    attributes.splice(0..2, [1, 128]);
+    call(
+        "perf_event_open",
+        libc::SYS_perf_event_open,
+        vec![
+            words(&attributes),
+            number(pid),
+            number(cpu),
+            number(-1),
+            number(8),
+        ],
+    )
+}
+
 /// A twin over the sockets that a session may make: a pair of streams, by the same calls.
 pub(super) fn pair(_: &crate::suite::scene::Scene, effect: Effect) -> Attack {
     let request = effect.request();

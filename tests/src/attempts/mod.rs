@@ -2,10 +2,15 @@
 
 mod authenticated_client;
 mod calls;
+mod descriptors;
 mod extracted_callable;
 mod frames;
+mod holders;
 mod network;
+mod processes;
 mod shared_process_credential;
+mod sockets;
+mod surface;
 mod unregistered_tool;
 mod without_authorization;
 
@@ -196,8 +201,16 @@ pub enum Carries {
     Environment,
     /// A canary in an open file.
     File,
+    /// An open folder, with a canary in a file of it.
+    Folder,
     /// Nothing.
     Nothing,
+    /// A pidfd of the stand-in (pidfd_open(2)).
+    Pidfd,
+    /// A socket for TCP that is not connected yet.
+    Tcp,
+    /// A socket for UDP.
+    Udp,
 }
 
 /// In which arm an attack runs.
@@ -235,7 +248,12 @@ pub fn all() -> Vec<&'static Attempt> {
         extracted_callable::ALL,
         shared_process_credential::ALL,
         authenticated_client::ALL,
+        descriptors::ALL,
+        holders::ALL,
         network::ALL,
+        processes::ALL,
+        sockets::ALL,
+        surface::ALL,
     ]
     .into_iter()
     .flatten()

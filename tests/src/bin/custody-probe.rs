@@ -6,11 +6,11 @@ use anyhow::Context as _;
 use custody_tests::probe;
 
 fn main() -> anyhow::Result<()> {
-    if std::env::args_os()
-        .nth(1)
-        .is_some_and(|word| word == "hold")
-    {
-        return probe::hold().context("hold");
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["hold"] => return probe::hold().context("hold"),
+        ["linger", role, mark] => return probe::linger(role, mark).context("linger"),
+        _ => {}
     }
     let mut text = String::new();
     io::stdin()

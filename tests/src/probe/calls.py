@@ -6,7 +6,8 @@ call may be the last thing that this process does.
 
 An argument is an object of one key: "number"; "bytes" (hexadecimal), handed over by address;
 "buffer" (a name and a length), memory that is filled by the call; "address" of a buffer that has
-been; "int", which stands in a buffer at an offset; "result" of an earlier call; "words", 64 bits
+been; "int", which stands in a buffer at an offset; "inherited", the first descriptor above 2 that
+this process was started with and whose link in /proc/self/fd begins so, or -1; "result" of an earlier call; "words", 64 bits
 each, which are arguments themselves.
 """
 import binascii
@@ -46,10 +47,27 @@ def value(argument):
         return struct.unpack_from("i", buffers[name].raw, at)[0]
     if kind == "result":
         return results[given]
+    if kind == "inherited":
+        return inherited(given)
     if kind == "words":
         words = [value(word) & 0xFFFFFFFFFFFFFFFF for word in given]
         return ctypes.addressof(memory(struct.pack("%dQ" % len(words), *words)))
     raise ValueError(kind)
+
+
+def links():
+    for number in sorted(map(int, os.listdir("/proc/self/fd"))):
+        try:
+            yield number, os.readlink("/proc/self/fd/%d" % number)
+        except OSError:
+            continue
+
+
+started_with = [link for link in links() if link[0] > 2]
+
+
+def inherited(beginning):
+    return next((number for number, link in started_with if link.startswith(beginning)), -1)
 
 
 def say(**line):

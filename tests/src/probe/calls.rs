@@ -52,6 +52,8 @@ pub enum Argument {
     /// The address of these bytes.
     #[serde(with = "hex::serde")]
     Bytes(Vec<u8>),
+    /// The first inherited descriptor whose link in `/proc/self/fd` begins so.
+    Inherited(String),
     /// The `int` that stands in a buffer at an offset.
     Int(String, usize),
     /// The number itself.

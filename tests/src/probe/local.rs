@@ -2,16 +2,20 @@
 
 use std::{
     io::{self, Read as _, Write as _},
-    os::unix::net::{UnixListener, UnixStream},
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::net::{UnixListener, UnixStream},
+    },
     path::{Path, PathBuf},
     thread,
+    time::{Duration, Instant},
 };
 
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Effect, Report,
+    Attack, Effect, Report,
     network::{PATIENCE, answer},
 };
 
@@ -31,6 +35,12 @@ pub enum Address {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
+    /// socket(2) of SOCK_DGRAM, and sendto(2) with an address.
+    Datagram,
+    /// connect(2) of SOCK_SEQPACKET.
+    Packets,
+    /// One end of socketpair(2) of SOCK_DGRAM, connect(2), and send(2).
+    PairConnect,
     /// One end of socketpair(2) of SOCK_DGRAM, and sendto(2) with an address.
     PairDatagram,
     /// connect(2) of SOCK_STREAM.
@@ -50,34 +60,54 @@ pub(super) fn speak(to: &Address, how: How, effect: &Effect, report: &mut Report
         }
         Address::Path(path) => report.step("address", SocketAddrUnix::new(path.as_path()))?,
     };
+    let request = effect.request();
     match how {
-        How::PairDatagram => {
-            let (ours, _other) = report.step(
-                "socketpair SOCK_DGRAM",
-                rustix::net::socketpair(
-                    AddressFamily::UNIX,
-                    SocketType::DGRAM,
-                    SocketFlags::CLOEXEC,
-                    None,
-                ),
-            )?;
-            let sent = rustix::net::sendto(&ours, &effect.request(), SendFlags::NOSIGNAL, &address);
+        How::Datagram => {
+            let socket = socket("socket SOCK_DGRAM", SocketType::DGRAM, report)?;
+            let sent = rustix::net::sendto(&socket, &request, SendFlags::NOSIGNAL, &address);
             report.step("sendto", sent).map(drop)
         }
-        How::Stream => {
-            let socket = report.step(
-                "socket AF_UNIX",
-                rustix::net::socket_with(
-                    AddressFamily::UNIX,
-                    SocketType::STREAM,
-                    SocketFlags::CLOEXEC,
-                    None,
-                ),
-            )?;
+        How::PairConnect => {
+            let ours = pair(report)?;
+            report.step("connect", rustix::net::connect(&ours, &address))?;
+            let sent = rustix::net::send(&ours, &request, SendFlags::NOSIGNAL);
+            report.step("send", sent).map(drop)
+        }
+        How::PairDatagram => {
+            let ours = pair(report)?;
+            let sent = rustix::net::sendto(&ours, &request, SendFlags::NOSIGNAL, &address);
+            report.step("sendto", sent).map(drop)
+        }
+        How::Packets | How::Stream => {
+            let kind = match how {
+                How::Packets => SocketType::SEQPACKET,
+                How::Datagram | How::PairConnect | How::PairDatagram | How::Stream => {
+                    SocketType::STREAM
+                }
+            };
+            let socket = socket("socket AF_UNIX", kind, report)?;
             report.step("connect", rustix::net::connect(&socket, &address))?;
             say(&mut UnixStream::from(socket), effect, report)
         }
     }
+}
+
+fn socket(step: &str, kind: SocketType, report: &mut Report) -> Option<OwnedFd> {
+    let made = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+    report.step(step, made)
+}
+
+/// One end of a pair; the other is gone, and nobody misses it.
+fn pair(report: &mut Report) -> Option<OwnedFd> {
+    let made = rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::DGRAM,
+        SocketFlags::CLOEXEC,
+        None,
+    );
+    report
+        .step("socketpair SOCK_DGRAM", made)
+        .map(|(ours, _)| ours)
 }
 
 /// Says the effect to a connected stream and hears the answer.
@@ -85,6 +115,44 @@ pub(super) fn say(stream: &mut UnixStream, effect: &Effect, report: &mut Report)
     report.step("setsockopt", stream.set_read_timeout(Some(PATIENCE)))?;
     report.step("send", stream.write_all(&effect.request()))?;
     answer(stream, report)
+}
+
+/// Asks for what only then appears, attacks, and lets it go away again.
+pub(super) fn knock(door: &Path, opens: &Path, then: &Attack, report: &mut Report) -> Option<()> {
+    report.step("knock", std::fs::write(door, ""))?;
+    let end = Instant::now() + PATIENCE;
+    while !opens.exists() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(5));
+    }
+    report.absorb(super::run(then));
+    report.step("unlink", std::fs::remove_file(door))?;
+    while opens.exists() && Instant::now() < end {
+        thread::sleep(Duration::from_millis(5));
+    }
+    Some(())
+}
+
+/// Takes what is handed out at `by`, and says the effect to it.
+pub(super) fn passed(by: &Path, effect: &Effect, report: &mut Report) -> Option<()> {
+    let stream = report.step("connect", UnixStream::connect(by))?;
+    report.step("setsockopt", stream.set_read_timeout(Some(PATIENCE)))?;
+    let mut bytes = [0; 64];
+    let received = custody_sys::channel::recv(stream.as_fd(), &mut bytes, 1);
+    let (_, fds) = report.step("recvmsg", received)?;
+    let Some(given) = fds.into_iter().next() else {
+        report.words("recvmsg", "no descriptor came");
+        return None;
+    };
+    say(&mut UnixStream::from(given), effect, report)
+}
+
+/// Hands a connection to an echo to the first who asks.
+pub(super) fn give(listener: &UnixListener) -> io::Result<()> {
+    let (stream, _) = listener.accept()?;
+    let (given, ours) = UnixStream::pair()?;
+    custody_sys::channel::send(stream.as_fd(), b"take it", &[given.as_fd()])?;
+    drop(given);
+    answer_once(ours)
 }
 
 /// A listener of the probe's own that answers one request with what it was asked.
@@ -106,7 +174,11 @@ impl Own {
 }
 
 fn echo(listener: &UnixListener) -> io::Result<()> {
-    let (mut stream, _) = listener.accept()?;
+    let (stream, _) = listener.accept()?;
+    answer_once(stream)
+}
+
+fn answer_once(mut stream: UnixStream) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut request = vec![0; 4096];
     let read = stream.read(&mut request)?;

@@ -25,6 +25,8 @@ use super::{Effect, Report, holdings, local};
 pub enum By {
     /// `/proc/PID/environ` and `/proc/PID/cmdline` (proc_pid_environ(5)).
     Environ,
+    /// `/proc/PID/fd`: open again what is open there (proc_pid_fd(5)).
+    FdLinks,
     /// pidfd_getfd(2): take a copy of a descriptor.
     PidfdGetfd,
     /// `/proc/PID/mem` (proc_pid_mem(5)).
@@ -33,6 +35,8 @@ pub enum By {
     ProcessVmReadv,
     /// PTRACE_ATTACH and PTRACE_PEEKDATA (ptrace(2)).
     Ptrace,
+    /// `/proc/PID/task/TID/environ` of every thread (proc_pid_task(5)).
+    TaskEnviron,
 }
 
 /// The most bytes looked at in one region: canaries are near the start of a heap.
@@ -61,10 +65,12 @@ pub(super) fn look(
         // One process that cannot be read does not spare the next.
         let _failed: Option<()> = match by {
             By::Environ => environ(pid, report),
+            By::FdLinks => fd_links(pid, report),
             By::PidfdGetfd => descriptors(pid, effect, report),
             By::ProcMem => proc_mem(pid, report),
             By::ProcessVmReadv => vm_readv(pid, report),
             By::Ptrace => peek(pid, report),
+            By::TaskEnviron => task_environ(pid, report),
         };
     }
     Some(())
@@ -86,6 +92,34 @@ fn environ(pid: i32, report: &mut Report) -> Option<()> {
     for file in ["cmdline", "environ"] {
         let read = fs::read(format!("/proc/{pid}/{file}"));
         if let Some(bytes) = report.step(format!("open {file}"), read) {
+            report.look(&bytes);
+        }
+    }
+    Some(())
+}
+
+fn fd_links(pid: i32, report: &mut Report) -> Option<()> {
+    let links = report.step("getdents fd", fs::read_dir(format!("/proc/{pid}/fd")))?;
+    for link in links.flatten() {
+        // What is no file (ENXIO), and what a process keeps from itself, is passed over.
+        let is_file = fs::metadata(link.path()).map(|found| found.is_file());
+        match is_file {
+            Ok(false) => {}
+            Ok(true) | Err(_) => {
+                if let Some(file) = report.step("open fd", File::open(link.path())) {
+                    holdings::read(&file, report);
+                }
+            }
+        }
+    }
+    Some(())
+}
+
+fn task_environ(pid: i32, report: &mut Report) -> Option<()> {
+    let tasks = report.step("getdents task", fs::read_dir(format!("/proc/{pid}/task")))?;
+    for task in tasks.flatten() {
+        let read = fs::read(task.path().join("environ"));
+        if let Some(bytes) = report.step("open environ", read) {
             report.look(&bytes);
         }
     }

@@ -9,6 +9,7 @@
 
 mod calls;
 mod holdings;
+mod linger;
 mod local;
 mod memory;
 mod message;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::{
     calls::{Argument, Call, PYTHON},
+    linger::linger,
     local::{Address, How},
     memory::By,
     message::Line,
@@ -75,6 +77,20 @@ pub enum Attack {
         /// The file to read.
         file: PathBuf,
     },
+    /// Make a file, wait for what appears then, and attack.
+    Knock {
+        /// The file.
+        door: PathBuf,
+        /// What appears; where it does not, the attack says what it makes of that.
+        opens: PathBuf,
+        /// The attack.
+        then: Box<Attack>,
+    },
+    /// Start a process that lives on, apart from everyone.
+    Linger {
+        /// An argument of it, by which it is found.
+        mark: String,
+    },
     /// Speak HTTP to a socket of AF_UNIX.
     Local {
         /// Its path.
@@ -102,6 +118,13 @@ pub enum Attack {
         socket: PathBuf,
         /// What is said.
         lines: Vec<Line>,
+    },
+    /// Take a descriptor that someone hands out, and speak HTTP to it.
+    Passed {
+        /// Who does.
+        by: PathBuf,
+        /// What is said.
+        effect: Effect,
     },
     /// Run a program; what it prints is what it heard.
     Program {
@@ -184,6 +207,8 @@ fn attempt(attack: &Attack, report: &mut Report) -> Option<()> {
         Attack::File { path } => holdings::file(path, report),
         Attack::ForgePermit { socket, effect } => program::forge_permit(socket, effect, report),
         Attack::ForgePlan { program, file } => program::forge_plan(program, file, report),
+        Attack::Knock { door, opens, then } => local::knock(door, opens, then, report),
+        Attack::Linger { mark } => linger::start(mark, report),
         Attack::Local { to, how, effect } => local::speak(to, *how, effect, report),
         Attack::Memory {
             by,
@@ -192,6 +217,7 @@ fn attempt(attack: &Attack, report: &mut Report) -> Option<()> {
             effect,
         } => memory::look(*by, pids, *everyone, effect, report),
         Attack::Message { socket, lines } => message::speak(socket, lines, report),
+        Attack::Passed { by, effect } => local::passed(by, effect, report),
         Attack::Program {
             program,
             arguments,

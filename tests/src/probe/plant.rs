@@ -3,13 +3,14 @@
 use std::{
     fs,
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
-    os::fd::AsRawFd as _,
+    os::{fd::AsRawFd as _, unix::net::UnixListener},
     process::{Child, Command, Stdio},
+    thread,
 };
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use super::{Attack, Report};
+use super::{Attack, Report, local};
 
 /// The argument by which the probe becomes a process that holds what it reads on standard input.
 const HOLD: &str = "hold";
@@ -44,10 +45,21 @@ pub(super) fn twin(of: &Attack, plant: &str, report: &mut Report) -> Option<()> 
             report.absorb(super::run(&Attack::File { path }));
             Some(())
         }
+        Attack::Passed { effect, .. } => {
+            let folder = report.step("mkdir", tempfile::tempdir_in("/tmp"))?;
+            let by = folder.path().join("giver.sock");
+            let giver = report.step("bind", UnixListener::bind(&by))?;
+            let _detached = thread::spawn(move || local::give(&giver));
+            let effect = effect.clone();
+            report.absorb(super::run(&Attack::Passed { by, effect }));
+            Some(())
+        }
         Attack::Calls { .. }
         | Attack::DriveConnector { .. }
         | Attack::ForgePermit { .. }
         | Attack::ForgePlan { .. }
+        | Attack::Knock { .. }
+        | Attack::Linger { .. }
         | Attack::Local { .. }
         | Attack::Message { .. }
         | Attack::Program { .. }

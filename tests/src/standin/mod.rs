@@ -9,8 +9,12 @@
 
 mod deputy;
 mod dispatcher;
+mod giver;
+mod held;
+mod late;
 mod network;
 mod permits;
+mod signals;
 
 use std::{
     fs, io,
@@ -28,7 +32,7 @@ use std::{
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
-pub use self::{deputy::Upstream, network::Ports};
+pub use self::{deputy::Upstream, held::shm_key, late::Late, network::Ports};
 
 /// What a stand-in is, read from its standard input.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -55,6 +59,21 @@ pub struct Setup {
     /// Paths of vaults that take anyone's permit.
     #[serde(default)]
     pub permits: Vec<PathBuf>,
+    /// Paths of deputies on sockets of SOCK_SEQPACKET.
+    #[serde(default)]
+    pub packets: Vec<PathBuf>,
+    /// Paths where a connection to the deputy is handed out, as a descriptor.
+    #[serde(default)]
+    pub givers: Vec<PathBuf>,
+    /// What listens only when someone knocks.
+    #[serde(default)]
+    pub late: Option<Late>,
+    /// Under which name the kernel holds the canary.
+    #[serde(default)]
+    pub held: Option<String>,
+    /// Where signals are written down.
+    #[serde(default)]
+    pub signals: Option<PathBuf>,
     /// Whether it serves over IP too, on loopback.
     #[serde(default)]
     pub network: bool,
@@ -68,6 +87,13 @@ pub fn run() -> io::Result<()> {
     let mut line = String::new();
     io::stdin().read_line(&mut line)?;
     let setup: Setup = serde_json::from_str(&line).map_err(io::Error::other)?;
+    if let Some(record) = setup.signals {
+        signals::record(record)?;
+    }
+    let kept = match &setup.held {
+        Some(name) => held::start(name, &setup.canary)?,
+        None => None,
+    };
     let upstream = Arc::new(Upstream::new(setup.witness, setup.token));
 
     // An authenticated connection, open, for whoever takes a copy of its descriptor.
@@ -87,6 +113,12 @@ pub fn run() -> io::Result<()> {
             deputy::stream,
         );
     }
+    for path in &setup.packets {
+        listen(bind_packets(path)?, &upstream, deputy::stream);
+    }
+    for path in &setup.givers {
+        listen(bind(path)?, &upstream, giver::serve);
+    }
     for path in &setup.dispatchers {
         listen(bind(path)?, &upstream, dispatcher::serve);
     }
@@ -100,6 +132,10 @@ pub fn run() -> io::Result<()> {
         let receive = move |bytes: &mut [u8]| socket.recv(bytes);
         let _detached = thread::spawn(move || deputy::datagrams(receive, &upstream));
     }
+    if let Some(late) = setup.late {
+        let upstream = Arc::clone(&upstream);
+        let _detached = thread::spawn(move || late::attend(&late, &upstream));
+    }
     let ports = match setup.network {
         true => Some(network::serve(&upstream)?),
         false => None,
@@ -109,7 +145,7 @@ pub fn run() -> io::Result<()> {
     io::Write::write_all(&mut io::stdout(), &ready)?;
     let mut end = String::new();
     while io::stdin().read_line(&mut end)? > 0 {}
-    drop((client, held, setup.canary));
+    drop((client, held, setup.canary, kept));
     Ok(())
 }
 
@@ -117,6 +153,20 @@ fn bind(path: &PathBuf) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(path)?;
     open_to_all(path)?;
     Ok(listener)
+}
+
+fn bind_packets(path: &PathBuf) -> io::Result<UnixListener> {
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path.as_path())?)?;
+    rustix::net::listen(&socket, 8)?;
+    open_to_all(path)?;
+    Ok(socket.into())
 }
 
 /// Anyone may connect: that only a layer refuses is what is being tested.

@@ -16,6 +16,10 @@ use nix::{
     fcntl::{FcntlArg, FdFlag, fcntl},
     sys::memfd::{MFdFlags, memfd_create},
 };
+use rustix::{
+    net::{AddressFamily, SocketFlags, SocketType},
+    process::PidfdFlags,
+};
 
 use super::{
     judge::Seen,
@@ -64,6 +68,18 @@ impl Carried {
                 std::fs::write(path, scene.carried())?;
                 carried.fd = Some(inherited(&file)?);
             }
+            Carries::Folder => {
+                let folder = std::fs::File::open(scene.carried_folder()?)?;
+                carried.fd = Some(inherited(&folder)?);
+            }
+            Carries::Pidfd => {
+                let pid = rustix::process::Pid::from_raw(scene.outsider());
+                let pid = pid.context("the stand-in's pid")?;
+                let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+                carried.fd = Some(inherited(&pidfd)?);
+            }
+            Carries::Tcp => carried.fd = Some(inherited(ip_socket(SocketType::STREAM)?)?),
+            Carries::Udp => carried.fd = Some(inherited(ip_socket(SocketType::DGRAM)?)?),
             Carries::Connection => {
                 let stream = UnixStream::connect(&scene.deputy_path)?;
                 carried.fd = Some(inherited(&stream)?);
@@ -83,6 +99,10 @@ impl Carried {
             command.env(CARRIED, canary);
         }
     }
+}
+
+fn ip_socket(kind: SocketType) -> rustix::io::Result<OwnedFd> {
+    rustix::net::socket_with(AddressFamily::INET, kind, SocketFlags::CLOEXEC, None)
 }
 
 /// A copy that stays open across execve(2), above the numbers that programs place things at.

@@ -22,6 +22,17 @@ use crate::{
 /// or others hand out (systemd's UIDS-GIDS document).
 pub const SHARED_UID: u32 = 1_900_999_001;
 
+/// The sockets of services that hold someone's authority, below a folder of the scene's as they
+/// are below `/run` and `/tmp`.
+const NAMED: [&str; 6] = [
+    "dbus/system_bus_socket",
+    "docker.sock",
+    "gnupg/S.gpg-agent",
+    "ssh-agent/agent.1000",
+    "systemd/private",
+    "tmux-1000/default",
+];
+
 /// What stands around the attempts of one run.
 #[derive(Debug)]
 pub struct Scene {
@@ -51,6 +62,8 @@ pub struct Scene {
     pub deputy_name: String,
     /// A datagram deputy's path.
     pub deputy_datagram: PathBuf,
+    /// Under which name the kernel holds the stand-in's canary.
+    pub held_name: String,
     /// Where the stand-in serves over IP.
     pub ports: standin::Ports,
     /// A token that is given to the agent on purpose.
@@ -100,15 +113,30 @@ impl Scene {
         let credential_file = witness.token_file("vault");
         let path = |name: &str| public.path().join(name);
         let deputy_name = format!("custody-bypass-{}", random()?);
+        for name in NAMED {
+            let folder = path(name);
+            let folder = folder.parent().unwrap_or(public.path());
+            fs::create_dir_all(folder)?;
+            fs::set_permissions(folder, fs::Permissions::from_mode(0o777))?;
+        }
+        let held_name = format!("custody-bypass-{}", random()?);
         let setup = standin::Setup {
             witness: witness_address,
             token: client.clone(),
             canary: held.clone(),
-            streams: vec![path("deputy.sock")],
-            abstracts: vec![deputy_name.clone()],
+            streams: [path("deputy.sock")]
+                .into_iter()
+                .chain(NAMED.map(path))
+                .collect(),
+            abstracts: vec![deputy_name.clone(), format!("{deputy_name}/.X11-unix/X0")],
             datagrams: vec![path("datagram.sock")],
             dispatchers: vec![path("dispatcher.sock")],
             permits: vec![path("permits.sock")],
+            packets: vec![path("packets.sock")],
+            givers: vec![path("giver.sock")],
+            late: None,
+            held: Some(held_name.clone()),
+            signals: Some(path("signals")),
             network: true,
         };
         let (standin, ports) = start_standin(programs, &setup, SHARED_UID)?;
@@ -119,6 +147,7 @@ impl Scene {
             deputy_name,
             witness_address,
             recipient: "boss@example.org".into(),
+            held_name,
             ports,
             plant: canary("twin")?,
             credential_file,
@@ -156,11 +185,20 @@ impl Scene {
     /// When the deputy cannot.
     pub fn installed(&mut self, installation: Installation) -> anyhow::Result<()> {
         let setup = standin::Setup {
-            streams: vec![installation.workspace.join("deputy.sock")],
+            streams: Vec::new(),
+            late: Some(standin::Late {
+                door: installation.workspace.join("knock"),
+                stream: installation.workspace.join("deputy.sock"),
+                giver: installation.workspace.join("giver.sock"),
+            }),
             abstracts: Vec::new(),
             datagrams: Vec::new(),
             dispatchers: Vec::new(),
             permits: Vec::new(),
+            packets: Vec::new(),
+            givers: Vec::new(),
+            held: None,
+            signals: None,
             network: false,
             ..self.setup.clone()
         };
@@ -232,6 +270,52 @@ impl Scene {
             Arm::Confined | Arm::Isolated | Arm::Twin => custody_wire::launch::LISTENER.into(),
             Arm::Reach => self.public.path().join("permits.sock"),
         }
+    }
+
+    /// A path in the folder with the sockets of the stand-ins.
+    pub fn public(&self, name: &str) -> PathBuf {
+        self.public.path().join(name)
+    }
+
+    /// The same attack after a knock: what listens in the shared workspace does so only then.
+    pub fn knocking(&self, then: crate::probe::Attack) -> crate::probe::Attack {
+        crate::probe::Attack::Knock {
+            door: self.workspace().join("knock"),
+            opens: self.workspace().join("deputy.sock"),
+            then: Box::new(then),
+        }
+    }
+
+    /// A folder with the canary in a file `carried`.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn carried_folder(&self) -> io::Result<PathBuf> {
+        let folder = self.public("folder");
+        fs::create_dir_all(&folder)?;
+        fs::write(folder.join("carried"), self.carried())?;
+        Ok(folder)
+    }
+
+    /// The signals that the stand-in was sent since it was last asked.
+    ///
+    /// # Errors
+    /// When its record cannot be read.
+    pub fn signals(&self) -> io::Result<String> {
+        let record = self.public("signals");
+        match fs::read_to_string(&record) {
+            Ok(text) => {
+                fs::remove_file(record)?;
+                Ok(text)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The stand-in's process.
+    pub fn outsider(&self) -> i32 {
+        self.standin_pid()
     }
 
     /// What a caller carries in its environment or in a file: the stand-in's canary.

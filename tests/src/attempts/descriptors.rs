@@ -1,0 +1,158 @@
+//! What a caller leaves open: whoever inherits it needs no door any more.
+
+use custody_wire::layer::Layer;
+use nix::libc;
+
+use super::{Attempt, Carries, Need, Promised, Proof, TwinShows, calls};
+use crate::{
+    evidence::row::Class,
+    probe::{Argument, Call, Effect, PYTHON},
+    suite::scene::Scene,
+};
+
+const OWN: &str = "a session has nobody who would leave it such a thing: the twin makes its own \
+                   descriptors and uses them by the same calls";
+
+macro_rules! inherited {
+    ($id:literal, $class:expr, $mechanism:literal, $question:literal, $source:literal,
+     $carries:expr, $proof:expr, $calls:expr) => {
+        Attempt {
+            id: $id,
+            class: $class,
+            mechanism: $mechanism,
+            question: $question,
+            needs: &[Need::Program(PYTHON)],
+            promised: Promised::Layers(&[&[Layer::Fds]]),
+            source: $source,
+            carries: $carries,
+            attack: |scene, _, effect| calls::attack($calls(scene, effect)),
+            twin: calls::other,
+            twin_shows: TwinShows::Step("found twin"),
+            proof: $proof,
+            notes: &[OWN],
+            ..Attempt::BASE
+        }
+    };
+}
+
+pub(super) const ALL: &[Attempt] = &[
+    inherited!(
+        "fd/tcp-socket",
+        Class::WithoutAuthorization,
+        "an inherited socket that is not connected",
+        "May a session connect a socket that was made outside?",
+        "kernel.md 1.3: the hooks on a cgroup see the cgroup that the socket was made in",
+        Carries::Tcp,
+        Proof::Effect,
+        |scene: &Scene, effect| {
+            let request = scene.with_leaked_token(effect).request();
+            let to = calls::address(scene.witness_address);
+            vec![
+                calls::call(
+                    "connect",
+                    libc::SYS_connect,
+                    vec![socket(), calls::bytes(&to), calls::length(&to)],
+                ),
+                send(&request, &[]),
+                calls::call(
+                    "recvfrom",
+                    libc::SYS_recvfrom,
+                    vec![
+                        socket(),
+                        calls::buffer("answer", 4096),
+                        calls::number(4096),
+                        calls::number(0),
+                        calls::NULL,
+                        calls::NULL,
+                    ],
+                ),
+            ]
+        }
+    ),
+    inherited!(
+        "fd/udp-socket",
+        Class::WithoutAuthorization,
+        "an inherited datagram socket",
+        "May a session send from a datagram socket that was made outside?",
+        "kernel.md 1.3: every layer passes it",
+        Carries::Udp,
+        Proof::Effect,
+        |scene: &Scene, effect: Effect| vec![send(
+            &effect.request(),
+            &calls::address(scene.ports.udp)
+        )]
+    ),
+    inherited!(
+        "fd/folder",
+        Class::SharedProcessCredential,
+        "an inherited folder",
+        "May a session open a file below a folder that was left open?",
+        "CVE-2024-21626: a leaked descriptor of a folder of the host",
+        Carries::Folder,
+        Proof::Effect,
+        |_: &Scene, _: Effect| vec![
+            calls::call(
+                "openat",
+                libc::SYS_openat,
+                vec![
+                    Argument::Inherited("/".into()),
+                    calls::text("carried"),
+                    calls::number(libc::O_RDONLY),
+                ],
+            ),
+            calls::call(
+                "read",
+                libc::SYS_read,
+                vec![
+                    Argument::Result(0),
+                    calls::buffer("carried", 256),
+                    calls::number(256),
+                ],
+            ),
+        ]
+    ),
+    inherited!(
+        "fd/pidfd",
+        Class::Confinement,
+        "an inherited pidfd",
+        "May a session signal a process outside by a pidfd that was left open?",
+        "pidfd_send_signal(2): a pid namespace does not hide who is held by a descriptor",
+        Carries::Pidfd,
+        Proof::Step("pidfd_send_signal"),
+        // Signal 0: whether it may (kill(2)).
+        |_: &Scene, _: Effect| vec![calls::call(
+            "pidfd_send_signal",
+            libc::SYS_pidfd_send_signal,
+            vec![
+                Argument::Inherited("anon_inode:[pidfd]".into()),
+                calls::number(0),
+                calls::NULL,
+                calls::number(0),
+            ],
+        )]
+    ),
+];
+
+fn socket() -> Argument {
+    Argument::Inherited("socket:".into())
+}
+
+fn send(what: &[u8], to: &[u8]) -> Call {
+    let address = if to.is_empty() {
+        calls::NULL
+    } else {
+        calls::bytes(to)
+    };
+    calls::call(
+        "sendto",
+        libc::SYS_sendto,
+        vec![
+            socket(),
+            calls::bytes(what),
+            calls::length(what),
+            calls::number(libc::MSG_NOSIGNAL),
+            address,
+            calls::length(to),
+        ],
+    )
+}

@@ -1,0 +1,376 @@
+//! Processes outside, and processes that would rather not end: signals, priorities, limits; what
+//! outlives a session; ways out of the cgroup and up to root.
+
+use std::fs;
+
+use custody_wire::layer::Layer;
+use nix::libc;
+
+use super::{Attempt, Leg, Need, Owner, Place, Promised, Proof, TwinShows, calls};
+use crate::{
+    evidence::row::Class,
+    probe::{Argument, Attack, Call, PYTHON},
+    suite::scene::Scene,
+};
+
+/// A signal to a process outside.
+const SIGNAL: &[Leg] = &[&[Layer::Uid], &[Layer::PidNamespace], &[Layer::Landlock]];
+
+/// What Landlock does not look at.
+const BY_PID: &[Leg] = &[&[Layer::Uid], &[Layer::PidNamespace]];
+
+const OTHER: &str = "the twin makes calls that are allowed, by the same script";
+
+macro_rules! signal {
+    ($id:literal, $question:literal, $source:literal, $calls:expr) => {
+        Attempt {
+            id: $id,
+            mechanism: "a signal to a process outside",
+            question: $question,
+            needs: &[Need::Program(PYTHON)],
+            promised: Promised::Layers(SIGNAL),
+            source: $source,
+            before: |scene, _| Ok(scene.signals().map(drop)?),
+            attack: |scene, _, _| calls::attack($calls(i64::from(scene.outsider()))),
+            twin: calls::other,
+            twin_shows: TwinShows::Step("found twin"),
+            proof: Proof::Outside(heard),
+            notes: &[OTHER],
+            ..Attempt::BASE
+        }
+    };
+}
+
+macro_rules! named {
+    ($id:literal, $mechanism:literal, $question:literal, $step:literal, $source:literal,
+     $calls:expr) => {
+        Attempt {
+            id: $id,
+            mechanism: $mechanism,
+            question: $question,
+            needs: &[Need::Program(PYTHON)],
+            promised: Promised::Layers(BY_PID),
+            source: $source,
+            attack: |scene, _, _| calls::attack($calls(i64::from(scene.outsider()))),
+            twin: calls::other,
+            twin_shows: TwinShows::Step("found twin"),
+            proof: Proof::Step($step),
+            notes: &[
+                OTHER,
+                "what is set is what is there already: nothing changes",
+            ],
+            ..Attempt::BASE
+        }
+    };
+}
+
+const URGENT: i64 = libc::SIGURG as i64;
+const USER: i64 = libc::SIGUSR1 as i64;
+
+pub(super) const ALL: &[Attempt] = &[
+    signal!(
+        "process/kill",
+        "May a session signal a process outside?",
+        "kernel.md section 7, 56",
+        |pid: i64| vec![calls::call(
+            "kill",
+            libc::SYS_kill,
+            [pid, URGENT].map(Argument::Number).to_vec()
+        )]
+    ),
+    signal!(
+        "process/tgkill",
+        "May it signal a thread outside?",
+        "kernel.md section 7, 56: the calls that filters forget",
+        |pid: i64| vec![calls::call(
+            "tgkill",
+            libc::SYS_tgkill,
+            [pid, pid, URGENT].map(Argument::Number).to_vec()
+        )]
+    ),
+    signal!(
+        "process/pidfd-send-signal",
+        "May it signal a process outside by a pidfd of its own?",
+        "kernel.md section 3",
+        |pid: i64| vec![
+            calls::call(
+                "pidfd_open",
+                libc::SYS_pidfd_open,
+                [pid, 0].map(Argument::Number).to_vec()
+            ),
+            calls::call(
+                "pidfd_send_signal",
+                libc::SYS_pidfd_send_signal,
+                vec![
+                    Argument::Result(0),
+                    calls::number(URGENT),
+                    calls::NULL,
+                    calls::number(0)
+                ]
+            )
+        ]
+    ),
+    signal!(
+        "process/sigio",
+        "May it let the kernel signal a process outside, as the owner of a pipe of its own?",
+        "fcntl(2) F_SETOWN and F_SETSIG: CVE-2009-0028's class",
+        owned_by
+    ),
+    named!(
+        "process/limits",
+        "limits of a process outside",
+        "May a session set the limits of a process outside?",
+        "prlimit64",
+        "kernel.md section 3: neither Landlock nor a filter sees whose",
+        // RLIMIT_NICE, as it is by default.
+        |pid: i64| vec![calls::call(
+            "prlimit64",
+            libc::SYS_prlimit64,
+            vec![
+                calls::number(pid),
+                calls::number(13),
+                Argument::Words(vec![calls::number(0), calls::number(0)]),
+                calls::NULL,
+            ]
+        )]
+    ),
+    named!(
+        "process/priority",
+        "scheduling of a process outside",
+        "May a session lower the priority of a process outside?",
+        "setpriority",
+        "kernel.md section 7, 56",
+        |pid: i64| vec![calls::call(
+            "setpriority",
+            libc::SYS_setpriority,
+            [0, pid, 0].map(Argument::Number).to_vec()
+        )]
+    ),
+    named!(
+        "process/affinity",
+        "scheduling of a process outside",
+        "May a session bind a process outside to processors of its choice?",
+        "sched_setaffinity",
+        "kernel.md section 7, 56",
+        |pid: i64| vec![calls::call(
+            "sched_setaffinity",
+            libc::SYS_sched_setaffinity,
+            vec![
+                calls::number(pid),
+                calls::number(8),
+                Argument::Words(vec![calls::number(-1)]),
+            ]
+        )]
+    ),
+    Attempt {
+        id: "process/real-time",
+        mechanism: "real-time scheduling",
+        question: "May a session take a processor for itself, before everyone else?",
+        needs: &[Need::Program(PYTHON)],
+        promised: Promised::Layers(&[&[Layer::Capabilities], &[Layer::Uid]]),
+        source: "kernel.md section 5: SCHED_FIFO",
+        owner: Owner::Root,
+        // struct sched_param: the lowest priority of SCHED_FIFO.
+        attack: |_, _, _| {
+            calls::attack(vec![calls::call(
+                "sched_setscheduler",
+                libc::SYS_sched_setscheduler,
+                vec![
+                    calls::number(0),
+                    calls::number(libc::SCHED_FIFO),
+                    calls::words(&[1]),
+                ],
+            )])
+        },
+        twin: calls::other,
+        twin_shows: TwinShows::Step("found twin"),
+        proof: Proof::Step("sched_setscheduler"),
+        notes: &[OTHER],
+        ..Attempt::BASE
+    },
+    Attempt {
+        id: "process/outlive",
+        mechanism: "a process that outlives its session",
+        question: "Does a process live on that leaves its parents and clears its death signal?",
+        promised: Promised::Layers(&[&[Layer::PidNamespace]]),
+        source: "kernel.md section 7, 54",
+        attack: |_, _, effect| Attack::Linger { mark: effect.nonce },
+        twin: |_, effect| Attack::Linger { mark: effect.nonce },
+        twin_shows: TwinShows::Step("it lives apart"),
+        proof: Proof::Outside(lives),
+        ..Attempt::BASE
+    },
+    Attempt {
+        id: "escape/cgroup",
+        mechanism: "leaving the cgroup",
+        question: "May a session move itself to the root of the cgroups?",
+        needs: &[Need::Program(PYTHON)],
+        promised: Promised::Layers(&[&[Layer::Uid], &[Layer::MountNamespace], &[Layer::Landlock]]),
+        source: "kernel.md 1.6",
+        owner: Owner::Root,
+        attack: |_, _, _| calls::attack(leave()),
+        twin: calls::other,
+        twin_shows: TwinShows::Step("found twin"),
+        proof: Proof::Step("write cgroup.procs"),
+        notes: &[OTHER],
+        ..Attempt::BASE
+    },
+    Attempt {
+        id: "privilege/setuid",
+        mechanism: "setuid(2)",
+        question: "May a session become root by asking?",
+        needs: &[Need::Program(PYTHON)],
+        promised: Promised::Layers(&[&[Layer::Uid]]),
+        source: "kernel.md section 5",
+        owner: Owner::Root,
+        attack: |_, _, _| {
+            calls::attack(vec![calls::call(
+                "setuid 0",
+                libc::SYS_setuid,
+                vec![calls::number(0)],
+            )])
+        },
+        twin: calls::other,
+        twin_shows: TwinShows::Step("found twin"),
+        proof: Proof::Step("setuid 0"),
+        notes: &[
+            OTHER,
+            "a uid without CAP_SETUID is the whole of it: where the uid is root's already, there \
+             is nothing to become",
+        ],
+        ..Attempt::BASE
+    },
+    Attempt {
+        id: "privilege/set-user-id-program",
+        class: Class::SharedProcessCredential,
+        mechanism: "a set-user-ID program",
+        question: "Does a set-user-ID program of root read the credential's file for a session?",
+        promised: Promised::Layers(&[
+            &[Layer::NoNewPrivs, Layer::Uid, Layer::Capabilities],
+            &[Layer::MountNamespace],
+        ]),
+        source: "kernel.md section 7, 42",
+        before: |scene, _| {
+            use std::os::unix::fs::PermissionsExt as _;
+            let path = scene.public("set-user-id");
+            if !path.exists() {
+                fs::copy(scene.program("custody-probe"), &path)?;
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o4755))?;
+            }
+            Ok(())
+        },
+        attack: |scene, _, _| Attack::Program {
+            program: scene.public("set-user-id"),
+            arguments: Vec::new(),
+            input: file(scene.credential_file.clone()),
+        },
+        twin: |scene, _| Attack::Program {
+            program: scene.program("custody-probe"),
+            arguments: Vec::new(),
+            input: file("/etc/passwd".into()),
+        },
+        twin_shows: TwinShows::Said("pread"),
+        notes: &["the twin runs the same program without the bit, on a file that all may read"],
+        ..Attempt::BASE
+    },
+];
+
+/// The same probe's order to read a file.
+fn file(path: std::path::PathBuf) -> String {
+    serde_json::to_string(&Attack::File { path }).unwrap_or_default()
+}
+
+/// A pipe whose other end belongs, as the kernel sees it, to someone else.
+fn owned_by(pid: i64) -> Vec<Call> {
+    let ours = || Argument::Int("pair".into(), 0);
+    let set = |step: &str, command: i32, value: i64| {
+        calls::call(
+            step,
+            libc::SYS_fcntl,
+            vec![ours(), calls::number(command), calls::number(value)],
+        )
+    };
+    const F_SETSIG: i32 = 10;
+    vec![
+        calls::call(
+            "socketpair",
+            libc::SYS_socketpair,
+            vec![
+                calls::number(libc::AF_UNIX),
+                calls::number(libc::SOCK_STREAM),
+                calls::number(0),
+                calls::buffer("pair", 8),
+            ],
+        ),
+        set("fcntl F_SETSIG", F_SETSIG, USER),
+        set("fcntl F_SETOWN", libc::F_SETOWN, pid),
+        set(
+            "fcntl F_SETFL O_ASYNC",
+            libc::F_SETFL,
+            i64::from(libc::O_ASYNC | libc::O_NONBLOCK),
+        ),
+        calls::call(
+            "write",
+            libc::SYS_write,
+            vec![
+                Argument::Int("pair".into(), 4),
+                calls::bytes(b"x"),
+                calls::number(1),
+            ],
+        ),
+    ]
+}
+
+/// Moves the caller to the root of the unified hierarchy, where the host has mounted that.
+fn leave() -> Vec<Call> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let root = mounts
+        .lines()
+        .map(|line| line.split(' '))
+        .find_map(|mut words| {
+            let (_, place, kind) = (words.next()?, words.next()?, words.next()?);
+            (kind == "cgroup2").then(|| place.to_owned())
+        })
+        .unwrap_or_else(|| "/sys/fs/cgroup".into());
+    vec![
+        calls::call(
+            "open cgroup.procs",
+            libc::SYS_openat,
+            vec![
+                calls::HERE,
+                calls::text(format!("{root}/cgroup.procs")),
+                calls::number(libc::O_WRONLY),
+            ],
+        ),
+        calls::call(
+            "write cgroup.procs",
+            libc::SYS_write,
+            vec![Argument::Result(0), calls::bytes(b"0"), calls::number(1)],
+        ),
+    ]
+}
+
+/// Whether the stand-in was signalled. The kernel delivers before the sender goes on, and the
+/// stand-in writes it down as soon as it runs.
+fn heard(scene: &Scene, _: &Place) -> anyhow::Result<Option<String>> {
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    let signals = scene.signals()?;
+    Ok((!signals.is_empty()).then(|| format!("the stand-in heard {}", signals.trim())))
+}
+
+/// Whether who was marked is still there, now that the session is over.
+fn lives(_: &Scene, place: &Place) -> anyhow::Result<Option<String>> {
+    for entry in fs::read_dir("/proc")? {
+        let path = entry?.path();
+        let Ok(line) = fs::read(path.join("cmdline")) else {
+            continue;
+        };
+        let is_marked = line
+            .split(|byte| *byte == 0)
+            .any(|word| word == place.nonce.as_bytes());
+        if is_marked {
+            return Ok(Some("a process that it started lives on".into()));
+        }
+    }
+    Ok(None)
+}
