@@ -311,6 +311,8 @@ fn a_session_that_cannot_be_had_does_not_start_and_leaves_nothing() {
         "custody-gate",
         "custody-vault",
         "custody-effect",
+        // Ready for a session.
+        "custody-launch",
     ];
     let known: usize = services.iter().map(|name| host.pids(name).len()).sum();
     assert_eq!(uids.len(), known, "{uids:?}");

@@ -29,10 +29,13 @@ const MOST: usize = 2;
 /// After a spare could not be started or ended by itself.
 const PAUSE: Duration = Duration::from_secs(30);
 
+/// The mounts of this thread, which is custodyd's only one.
+const MOUNTS: &str = "/proc/thread-self/mountinfo";
+
 /// What is known of the spares besides the processes themselves.
 #[derive(Debug, Default)]
 pub(super) struct Spares {
-    /// /proc/self/mountinfo, which says once that the host's mounts have changed: a spare knows
+    /// [`MOUNTS`], which says once that the host's mounts have changed: a spare knows
     /// those of its birth.
     mounts: Option<File>,
     not_before: Option<Instant>,
@@ -42,7 +45,7 @@ impl Spares {
     /// Whether the mounts are still those of the last question.
     fn are_mounts_the_same(&mut self) -> bool {
         if self.mounts.is_none() {
-            self.mounts = File::open("/proc/self/mountinfo").ok();
+            self.mounts = File::open(MOUNTS).ok();
             return false;
         }
         let Some(mounts) = &self.mounts else {
@@ -53,7 +56,7 @@ impl Spares {
         let same = matches!(poll(&mut fds, PollTimeout::ZERO), Ok(0));
         if !same {
             // To be opened again, whatever it was.
-            self.mounts = File::open("/proc/self/mountinfo").ok();
+            self.mounts = File::open(MOUNTS).ok();
         }
         same
     }
@@ -180,4 +183,46 @@ fn is_quiet(process: &Process) -> bool {
         PollFd::new(process.pidfd(), PollFlags::POLLIN),
     ];
     matches!(poll(&mut fds, PollTimeout::ZERO), Ok(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::{
+        mount::{MsFlags, mount},
+        sched::{CloneFlags, unshare},
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_mount_that_comes_or_goes_is_noticed_once() {
+        if !nix::unistd::geteuid().is_root() {
+            println!("not attempted: needs root");
+            return;
+        }
+        // In mounts of this thread's own.
+        std::thread::spawn(|| {
+            unshare(CloneFlags::CLONE_NEWNS).unwrap();
+            let none = None::<&str>;
+            mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none).unwrap();
+            let mut spares = Spares::default();
+            assert!(!spares.are_mounts_the_same(), "nobody has looked before");
+            assert!(spares.are_mounts_the_same());
+            let folder = tempfile::tempdir().unwrap();
+            mount(
+                Some("x"),
+                folder.path(),
+                Some("tmpfs"),
+                MsFlags::empty(),
+                none,
+            )
+            .unwrap();
+            assert!(!spares.are_mounts_the_same(), "one came");
+            assert!(spares.are_mounts_the_same());
+            nix::mount::umount(folder.path()).unwrap();
+            assert!(!spares.are_mounts_the_same(), "one went");
+        })
+        .join()
+        .unwrap();
+    }
 }
