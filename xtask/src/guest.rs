@@ -36,6 +36,8 @@ mod test_programs;
 mod tools;
 mod vmlinux;
 
+pub(crate) use cache::remove;
+pub(crate) use fast::lsm_tests;
 pub(crate) use kernel::{Kernel, Series};
 pub(crate) use machine::Boot;
 pub(crate) use outcome::Outcome;
@@ -243,13 +245,13 @@ struct Run(PathBuf);
 
 impl Drop for Run {
     fn drop(&mut self) {
-        if let Err(error) = cache::remove(&self.0) {
+        if let Err(error) = remove(&self.0) {
             say::error(format_args!("left behind: {error:#}"));
         }
     }
 }
 
 fn emptied(folder: PathBuf) -> Result<PathBuf> {
-    cache::remove(&folder)?;
+    remove(&folder)?;
     Ok(folder)
 }

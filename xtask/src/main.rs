@@ -10,6 +10,7 @@ mod build;
 mod build_ebpf;
 mod bypass;
 mod demo;
+mod evidence_run;
 mod guest;
 mod man;
 mod places;
@@ -47,6 +48,8 @@ enum Command {
     Bypass(bypass::Args),
     /// One confined agent, one credential that it never holds, one real effect, one refused
     Demo(demo::Args),
+    /// Run all that the claims rest on, here and on stock kernels, and collect it in `evidence/`
+    EvidenceRun(evidence_run::Args),
     /// Run a command on a stock Debian kernel, in an emulated machine
     Guest(guest::Args),
     /// Write the man pages of `custody` into `<target>/man`
@@ -74,6 +77,7 @@ fn main() -> ExitCode {
         Command::BuildEbpf => build_ebpf::run(&places).map(drop),
         Command::Bypass(args) => bypass::run(&places, &args),
         Command::Demo(args) => demo::run(&places, &args),
+        Command::EvidenceRun(args) => evidence_run::run(&places, &args),
         Command::Guest(args) => guest::command(&places, &args),
         Command::Man => man::run(&places),
         Command::Setup(args) => setup::run(&places, &args),

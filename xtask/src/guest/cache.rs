@@ -59,7 +59,7 @@ impl Cache {
 }
 
 /// Removes a file or a folder, root's too.
-pub(super) fn remove(path: &Path) -> Result<()> {
+pub(crate) fn remove(path: &Path) -> Result<()> {
     if !path.exists() {
         return Ok(());
     }

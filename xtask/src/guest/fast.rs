@@ -63,6 +63,14 @@ pub(super) fn command(places: &Places) -> Result<()> {
     judge(&outcome, started)
 }
 
+/// Makes `options` run the tests of LSM programs, and nothing else.
+pub(crate) fn lsm_tests(places: &Places, options: &mut Options) -> Result<()> {
+    let names = TESTS.map(str::to_owned);
+    options.tests = test_programs::build(places, &names, Scope::Package)?;
+    options.command = test_programs::command(&options.tests, &["--test-threads=1".to_owned()])?;
+    Ok(())
+}
+
 fn judge(outcome: &Outcome, started: Instant) -> Result<()> {
     let counts = Counts::of(&outcome.output.join("evidence.json"))?;
     say::line(format_args!(

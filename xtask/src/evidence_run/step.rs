@@ -1,0 +1,271 @@
+//! One step: a command on one kernel, and what it left.
+
+use std::{
+    fmt, fs,
+    path::Path,
+    process::Command,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context as _, Result};
+
+use crate::{
+    bypass,
+    guest::{self, Series},
+    places::{self, Places},
+    say, stage,
+};
+
+/// Where a step runs.
+#[derive(Clone, Debug)]
+pub(super) enum Ground {
+    /// This machine's own kernel.
+    Host,
+    /// A stock kernel in an emulated machine.
+    Guest(Series),
+}
+
+/// What a step runs.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum What {
+    /// The suite with each layer left out, and each alone.
+    Ablation,
+    /// The tests of LSM programs.
+    LsmTests,
+    /// Programs that others wrote, in a session.
+    Outsiders,
+    /// The suite in this profile.
+    Suite(&'static str),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    ground: Ground,
+    what: What,
+}
+
+/// A step that was run, or not.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) outcome: Outcome,
+    /// As uname(1) says it; empty where it did not come so far.
+    pub(super) kernel: String,
+    pub(super) command: Vec<String>,
+    pub(super) started_unix_ms: u64,
+    pub(super) seconds: u64,
+}
+
+/// How a step ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) enum Outcome {
+    /// Why.
+    Failed(String),
+    /// Why.
+    NotAttempted(String),
+    Passed,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(why) => write!(f, "failed: {why}"),
+            Self::NotAttempted(why) => write!(f, "not attempted: {why}"),
+            Self::Passed => f.write_str("passed"),
+        }
+    }
+}
+
+impl Step {
+    pub(super) const fn new(ground: Ground, what: What) -> Self {
+        Self { ground, what }
+    }
+
+    /// Also the name of its folder.
+    pub(super) fn name(&self) -> String {
+        let what = match self.what {
+            What::Ablation => "ablation",
+            What::LsmTests => "lsm-tests",
+            What::Outsiders => "outsiders",
+            What::Suite(_) => "suite",
+        };
+        match &self.ground {
+            Ground::Host => format!("host-{what}"),
+            Ground::Guest(series) => format!("guest-{series}-{what}"),
+        }
+    }
+
+    /// The profile that it is about, where it is about one.
+    pub(super) const fn profile(&self) -> Option<&'static str> {
+        match self.what {
+            What::Suite(profile) => Some(profile),
+            What::Ablation | What::LsmTests | What::Outsiders => None,
+        }
+    }
+
+    /// Runs it; what it leaves comes into a folder of its own below `folder`.
+    pub(super) fn run(&self, places: &Places, folder: &Path, limit: Duration) -> Result<Ran> {
+        let own = folder.join(self.name());
+        fs::create_dir(&own).with_context(|| format!("`{}`", own.display()))?;
+        let mut ran = Ran {
+            outcome: Outcome::Passed,
+            kernel: String::new(),
+            command: Vec::new(),
+            started_unix_ms: now(),
+            seconds: 0,
+        };
+        let done = match &self.ground {
+            Ground::Host => self.on_host(places, &own, limit, &mut ran),
+            Ground::Guest(series) => self.in_guest(places, series, &own, limit, &mut ran),
+        };
+        ran.outcome = done.unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")));
+        ran.seconds = now().saturating_sub(ran.started_unix_ms) / 1000;
+        Ok(ran)
+    }
+
+    fn on_host(
+        &self,
+        places: &Places,
+        own: &Path,
+        limit: Duration,
+        ran: &mut Ran,
+    ) -> Result<Outcome> {
+        let uname = nix::sys::utsname::uname().context("uname")?;
+        ran.kernel = uname.release().to_string_lossy().into_owned();
+        let mut command = match self.what {
+            What::Ablation | What::Suite(_) => {
+                let runner = bypass::runner(places).context("custody-bypass was not built")?;
+                let mut command = places::as_root(runner);
+                command.args(self.suite_arguments(own));
+                command
+            }
+            What::Outsiders => {
+                if !knows(places, "outsiders") {
+                    let why = "this version has no `cargo xtask outsiders`";
+                    return Ok(Outcome::NotAttempted(why.to_owned()));
+                }
+                ours(&["outsiders", "--json"])?
+            }
+            What::LsmTests => {
+                let why = "they run on stock kernels".to_owned();
+                return Ok(Outcome::NotAttempted(why));
+            }
+        };
+        command.current_dir(&places.root);
+        ran.command = words(&command);
+        let status = stage::run(&mut command, limit, &own.join("output.log"), |line| {
+            say::line(line);
+        })?;
+        Ok(if status.success() {
+            Outcome::Passed
+        } else {
+            Outcome::Failed(status.to_string())
+        })
+    }
+
+    fn in_guest(
+        &self,
+        places: &Places,
+        series: &Series,
+        own: &Path,
+        limit: Duration,
+        ran: &mut Ran,
+    ) -> Result<Outcome> {
+        if let Some(missing) = guest::missing() {
+            return Ok(Outcome::NotAttempted(format!("a guest needs {missing}")));
+        }
+        match guest::prepare(places, series) {
+            Ok((kernel, _)) => ran.kernel = kernel.release,
+            Err(error) => {
+                let why = format!("no kernel {series} can be had: {error:#}");
+                return Ok(Outcome::NotAttempted(why));
+            }
+        }
+        let mut options = guest::Options::new(series.clone(), own.to_owned(), Vec::new());
+        options.limit = limit;
+        match self.what {
+            What::Ablation | What::Suite(_) => {
+                options.command = vec!["custody-bypass".to_owned()];
+                let inside = Path::new("/output");
+                options.command.extend(self.suite_arguments(inside));
+            }
+            What::LsmTests => guest::lsm_tests(places, &mut options)?,
+            What::Outsiders => {
+                let why = "a guest has no network to fetch them".to_owned();
+                return Ok(Outcome::NotAttempted(why));
+            }
+        }
+        ran.command = options.command.clone();
+        let outcome = guest::run(places, &options)?;
+        Ok(if outcome.code == 0 {
+            Outcome::Passed
+        } else {
+            Outcome::Failed(format!("exit status {}", outcome.code))
+        })
+    }
+
+    /// custody-bypass's, to leave its evidence in `folder`.
+    fn suite_arguments(&self, folder: &Path) -> Vec<String> {
+        let file = |name: &str| folder.join(name).display().to_string();
+        match self.what {
+            What::Ablation => vec![
+                "--ablate".to_owned(),
+                "--json".to_owned(),
+                file("ablation.json"),
+            ],
+            What::Suite(profile) => vec![
+                "--profile".to_owned(),
+                profile.to_owned(),
+                "--json".to_owned(),
+                file("evidence.json"),
+            ],
+            What::LsmTests | What::Outsiders => Vec::new(),
+        }
+    }
+}
+
+/// Another command of ours.
+fn ours(arguments: &[&str]) -> Result<Command> {
+    let program = std::env::current_exe().context("cannot find our own program")?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    Ok(command)
+}
+
+fn knows(places: &Places, command: &str) -> bool {
+    ours(&[command, "--help"])
+        .and_then(|mut command| stage::output(command.current_dir(&places.root)))
+        .is_ok()
+}
+
+fn words(command: &Command) -> Vec<String> {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
+}
+
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| {
+            u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_named_by_its_kernel_and_what_it_runs() {
+        let guest = Ground::Guest("7.x".parse().unwrap());
+        assert_eq!(
+            Step::new(guest, What::Suite("hardened")).name(),
+            "guest-7.x-suite"
+        );
+        assert_eq!(
+            Step::new(Ground::Host, What::Ablation).name(),
+            "host-ablation"
+        );
+    }
+}
