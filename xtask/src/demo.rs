@@ -78,7 +78,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
 fn tell(places: &Places) -> Result<()> {
     let room = Room::make(places)?;
     let service = Service::start(places, &room)?;
-    room.write_policy(places, service.address(), &[])?;
+    room.write_policy(places, service.address())?;
     let daemon = Daemon::start(&room)?;
     let vault = daemon.vault()?;
 

@@ -144,21 +144,15 @@ impl Room {
         Ok(folder)
     }
 
-    /// The demo's policy, for this service and with the agent's own install shown, and `more`.
-    pub(crate) fn write_policy(
-        &self,
-        places: &Places,
-        service: SocketAddr,
-        more: &[PathBuf],
-    ) -> Result<()> {
+    /// The demo's policy, for this service and with the agent's own install shown.
+    pub(crate) fn write_policy(&self, places: &Places, service: SocketAddr) -> Result<()> {
         let path = places.root.join("fixtures/policies/demo.toml");
         let policy = fs::read_to_string(&path)
             .with_context(|| format!("cannot read `{}`", path.display()))?;
-        let shown: Vec<PathBuf> = [self.agent()]
-            .into_iter()
-            .chain(more.iter().cloned())
-            .collect();
-        let mounts = format!("[session]\nmounts = {{ read_only = {shown:?} }}\n");
+        let mounts = format!(
+            "[session]\nmounts = {{ read_only = [{:?}] }}\n",
+            self.agent()
+        );
         let placed =
             policy
                 .replace(SERVICE, &service.to_string())

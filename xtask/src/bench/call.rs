@@ -56,7 +56,7 @@ const CASES: [Case; 2] = [
 pub(super) fn run(places: &Places, turns: usize) -> Result<()> {
     let room = Room::make(places)?;
     let service = Service::start(places, &room)?;
-    room.write_policy(places, service.address(), &[])?;
+    room.write_policy(places, service.address())?;
     room.show_own_program()?;
     let daemon = Daemon::start(&room)?;
     let mut bare = Bare::connect(&room, &service)?;

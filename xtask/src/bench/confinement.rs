@@ -31,7 +31,7 @@ pub(super) fn run(places: &Places, turns: usize, install: bool) -> Result<()> {
 fn beside_bare(places: &Places, turns: usize) -> Result<()> {
     let room = Room::make(places)?;
     let service = Service::start(places, &room)?;
-    room.write_policy(places, service.address(), &workloads::toolchain())?;
+    room.write_policy(places, service.address())?;
     room.show_own_program()?;
     let daemon = Daemon::start(&room)?;
     say::step("one probe in each");

@@ -28,7 +28,7 @@ struct Contender<'a> {
 pub(super) fn run(places: &Places, turns: usize) -> Result<()> {
     let room = Room::make(places)?;
     let service = Service::start(places, &room)?;
-    room.write_policy(places, service.address(), &[])?;
+    room.write_policy(places, service.address())?;
     let daemon = Daemon::start(&room)?;
 
     let mut contenders = vec![

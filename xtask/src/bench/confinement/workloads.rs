@@ -36,69 +36,89 @@ struct Work {
     script: String,
 }
 
-/// Where the compiler is, for the policy to show; nothing if there is none.
-pub(super) fn toolchain() -> Vec<PathBuf> {
-    stage::output(Command::new("rustc").args(["--print", "sysroot"]))
-        .map(|path| vec![PathBuf::from(path)])
-        .unwrap_or_default()
+/// The compiler, where the operator and his sessions can read it: it may lie in root's home.
+fn toolchain(room: &Room) -> Result<PathBuf> {
+    let own = stage::output(Command::new("rustc").args(["--print", "sysroot"]))?;
+    room.show("toolchain", Path::new(&own))?;
+    Ok(room.agent().join("toolchain"))
 }
 
 pub(super) fn run(room: &Room, daemon: &Daemon<'_>, turns: usize) -> Result<()> {
-    let folder = room.open_folder("work")?;
     let mut all = Vec::new();
-    match toolchain().first() {
-        Some(sysroot) => {
-            a_crate(&folder.join("crate"))?;
-            let bin = sysroot.join("bin");
-            all.push(Work {
-                name: "cargo build of a small crate",
-                script: format!(
-                    "cd crate && rm -rf target && PATH={bin}:$PATH CARGO_HOME=$PWD/home \
-                     {bin}/cargo build --quiet --offline",
-                    bin = bin.display()
-                ),
-            });
-        }
-        None => say::line("not attempted: a build: there is no rustc"),
+    let toolchain = toolchain(room);
+    match &toolchain {
+        Ok(toolchain) => all.push(Work {
+            name: "cargo build of a small crate",
+            script: format!(
+                "cd crate && rm -rf target && PATH={bin}:$PATH CARGO_HOME=$PWD/home \
+                 {bin}/cargo build --quiet --offline",
+                bin = toolchain.join("bin").display()
+            ),
+        }),
+        Err(error) => say::line(format_args!("not attempted: a build: {error:#}")),
     }
+    for (name, script) in SCRIPTS {
+        all.push(Work {
+            name,
+            script: script.into(),
+        });
+    }
+    let bare = lay_out(room, "work-bare")?;
+    let inside = lay_out(room, "work-inside")?;
+    for work in &all {
+        one(room, daemon, [&bare, &inside], work, turns.min(TURNS_MAX))?;
+    }
+    Ok(())
+}
+
+const SCRIPTS: [(&str, &str); 3] = [
+    (
+        "a Python test suite",
+        "PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m unittest -q test_work 2>/dev/null",
+    ),
+    (
+        "git status in a tree of 40,000 files",
+        "cd files && git status --porcelain >/dev/null",
+    ),
+    (
+        "reading 40,000 small files",
+        "exec /usr/bin/python3 -c \"import os\nfor d, _, n in os.walk('files'):\n \
+         if '.git' not in d:\n  for f in n: open(os.path.join(d, f), 'rb').read()\"",
+    ),
+];
+
+/// One folder for each: git's index keeps the owner's uid, which is another inside, and a shared
+/// index would be read anew by each in turn.
+fn lay_out(room: &Room, name: &str) -> Result<PathBuf> {
+    let folder = room.open_folder(name)?;
+    a_crate(&folder.join("crate"))?;
     fs::write(folder.join("test_work.py"), TESTS).context("the tests")?;
-    all.push(Work {
-        name: "a Python test suite",
-        script: "PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m unittest -q test_work 2>/dev/null"
-            .into(),
-    });
     let files = folder.join("files");
     small_files(&files)?;
-    all.push(Work {
-        name: "git status in a tree of 40,000 files",
-        script: "cd files && git status --porcelain >/dev/null".into(),
-    });
-    all.push(Work {
-        name: "reading 40,000 small files",
-        script: "exec /usr/bin/python3 -c \"import os\nfor d, _, n in os.walk('files'):\n if '.git' not in d:\n  for f in n: open(os.path.join(d, f), 'rb').read()\"".into(),
-    });
     give_to_operator(room, &folder)?;
     let mut git = peers::as_operator(room, &files, &["/bin/sh", "-c", GIT].map(OsString::from));
     stage::output(&mut git)?;
-
-    for work in &all {
-        one(room, daemon, &folder, work, turns.min(TURNS_MAX))?;
-    }
-    Ok(())
+    Ok(folder)
 }
 
 /// A tree that git knows, without anybody's name in it.
 const GIT: &str = "git init -q . && git add -A && \
     git -c user.name=bench -c user.email=bench@example.org commit -qm bench && git status >/dev/null";
 
-fn one(room: &Room, daemon: &Daemon<'_>, folder: &Path, work: &Work, turns: usize) -> Result<()> {
+fn one(
+    room: &Room,
+    daemon: &Daemon<'_>,
+    [outside, shared]: [&Path; 2],
+    work: &Work,
+    turns: usize,
+) -> Result<()> {
     let argv = ["/bin/sh", "-c", work.script.as_str()].map(OsString::from);
-    let bare = || peers::as_operator(room, folder, &argv);
+    let bare = || peers::as_operator(room, outside, &argv);
     let inside = || {
         let mut command = daemon.cli();
         command
             .args(["run", "--policy", "demo", "--workdir"])
-            .arg(folder)
+            .arg(shared)
             .arg("--")
             .args(&argv);
         command
