@@ -13,7 +13,7 @@ use anyhow::{Context as _, bail};
 use custody_sys::channel;
 use custody_wire::{
     frame::{self, body_len},
-    operator::{Answer, Request},
+    operator::{Answer, BESIDE, Request},
 };
 
 /// The most descriptors beside an answer: stdin, stdout and stderr.
@@ -77,16 +77,18 @@ impl Control {
         Err(error).with_context(|| format!("cannot connect to `{path}`"))
     }
 
-    /// Sends a request with what goes beside it.
+    /// Sends a request, and after it what comes with it.
     ///
     /// # Errors
     /// When it does not fit, or the service is gone.
     pub fn send(&mut self, request: &Request, fds: &[BorrowedFd<'_>]) -> anyhow::Result<()> {
         let bytes = frame::frame(request).context("the request does not fit")?;
-        // The descriptors go beside the first bytes, few enough that the socket takes all or none.
-        let (head, rest) = bytes.split_at_checked(HEAD).unwrap_or((&bytes, &[]));
-        let sent =
-            channel::send(&self.stream, head, fds).and_then(|()| self.stream.write_all(rest));
+        let sent = self.stream.write_all(&bytes).and_then(|()| {
+            if fds.is_empty() {
+                return Ok(());
+            }
+            channel::send(&self.stream, &[BESIDE], fds)
+        });
         match sent {
             // A service that turns us away says why and closes its end: that is still to be heard.
             Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context(GONE),

@@ -75,6 +75,7 @@ fn as_json(sessions: &[SessionView]) -> String {
             json!({
                 "session": it.session,
                 "policy": it.policy,
+                "profile": it.profile.as_str(),
                 "uid": it.uid,
                 "caller_uid": it.caller_uid,
                 "seconds": it.seconds,
@@ -86,19 +87,30 @@ fn as_json(sessions: &[SessionView]) -> String {
 }
 
 fn table(sessions: &[SessionView]) -> Vec<String> {
-    let mut rows =
-        vec![["SESSION", "POLICY", "UID", "CALLER", "TIME", "WORKSPACE"].map(String::from)];
+    let mut rows = vec![
+        [
+            "SESSION",
+            "POLICY",
+            "PROFILE",
+            "UID",
+            "CALLER",
+            "TIME",
+            "WORKSPACE",
+        ]
+        .map(String::from),
+    ];
     rows.extend(sessions.iter().map(|it| {
         [
             it.session.to_string(),
             it.policy.to_string(),
+            it.profile.as_str().into(),
             it.uid.to_string(),
             it.caller_uid.to_string(),
             time(it.seconds),
             it.workspace.as_deref().map_or("-".into(), inert::line),
         ]
     }));
-    let mut widths = [0; 6];
+    let mut widths = [0; 7];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
@@ -125,12 +137,14 @@ fn time(seconds: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use custody_wire::profile::Profile;
     use gate::id::PolicyName;
 
     fn view() -> SessionView {
         SessionView {
             session: SessionId(0x2a),
             policy: PolicyName::parse("mail").unwrap(),
+            profile: Profile::Dev,
             uid: 1_900_000_001,
             caller_uid: 1000,
             seconds: 3_725,
@@ -143,8 +157,8 @@ mod tests {
         assert_eq!(
             table(&[view()]),
             [
-                "SESSION           POLICY  UID         CALLER  TIME      WORKSPACE",
-                "000000000000002a  mail    1900000001  1000    01:02:05  \
+                "SESSION           POLICY  PROFILE  UID         CALLER  TIME      WORKSPACE",
+                "000000000000002a  mail    dev      1900000001  1000    01:02:05  \
                  /home/a/\\u{1b}]0;x\\u{7}",
             ]
         );
@@ -155,6 +169,7 @@ mod tests {
         let parsed: serde_json::Value = serde_json::from_str(&as_json(&[view()])).unwrap();
         assert_eq!(parsed["format"], 1);
         assert_eq!(parsed["sessions"][0]["session"], "000000000000002a");
+        assert_eq!(parsed["sessions"][0]["profile"], "dev");
         assert_eq!(parsed["sessions"][0]["seconds"], 3_725);
     }
 }

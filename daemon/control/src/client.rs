@@ -1,24 +1,29 @@
-//! One connection: frames with descriptors beside them, bounded in size and time.
+//! One connection: frames, bounded in size and time, and the descriptors that come after some.
+//!
+//! **Invariant:** no descriptor is taken but by [`Client::beside`], which is called when the caller
+//! may do what he asks for; what comes anywhere else the kernel throws away (read(2) takes no
+//! control data). close(2) of a received file asks its file system (FUSE_FLUSH), which may be the
+//! caller's own and never answer: descriptors are received and closed on threads of their own,
+//! never by the one thread that serves everybody.
 
 use std::{
-    io,
-    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    io, mem,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::Duration,
 };
 
 use custody_sys::channel;
 use custody_wire::{
     frame::{self, FrameError, body_len},
-    operator::{Answer, Request},
+    operator::{Answer, BESIDE, Request},
 };
 use tokio::{
-    io::{AsyncWriteExt as _, Interest},
+    io::{AsyncReadExt as _, AsyncWriteExt as _, Interest},
     net::UnixStream,
+    runtime::Handle,
+    task::spawn_blocking,
     time::{Instant, timeout, timeout_at},
 };
-
-/// The most descriptors beside one request: the command and the workspace.
-const FDS_MAX: usize = 2;
 
 /// How long a request that has begun may take to arrive, and an answer to be taken.
 pub const PATIENCE: Duration = Duration::from_secs(10);
@@ -56,7 +61,6 @@ impl ClientError {
 pub struct Client {
     stream: UnixStream,
     bytes: Vec<u8>,
-    fds: Vec<OwnedFd>,
     begun: Option<Instant>,
 }
 
@@ -75,29 +79,27 @@ impl Client {
         Self {
             stream,
             bytes: Vec::new(),
-            fds: Vec::new(),
             begun: None,
         }
     }
 
-    /// The next request and what came beside it. Cancellation safe: what was read stays in `self`.
+    /// The next request. Cancellation safe: what was read stays in `self`.
     ///
     /// # Errors
     /// When the connection is to end.
-    pub async fn next(&mut self, silence: Silence) -> Result<(Request, Vec<OwnedFd>), ClientError> {
+    pub async fn next(&mut self, silence: Silence) -> Result<Request, ClientError> {
         let idle_since = Instant::now();
         loop {
             let missing = self.missing()?;
             if missing == 0 {
-                let bytes = std::mem::take(&mut self.bytes);
-                let fds = std::mem::take(&mut self.fds);
+                let bytes = mem::take(&mut self.bytes);
                 self.begun = None;
-                let request = frame::parse(bytes.get(HEAD..).unwrap_or_default())
-                    .map_err(ClientError::Frame)?;
-                return Ok((request, fds));
+                return frame::parse(bytes.get(HEAD..).unwrap_or_default())
+                    .map_err(ClientError::Frame);
             }
-            let read = read_some(&self.stream, missing);
-            let (part, fds) = match (self.begun, silence) {
+            let mut part = vec![0; missing.min(STEP)];
+            let read = self.stream.read(&mut part);
+            let len = match (self.begun, silence) {
                 (Some(begun), _) => timeout_at(begun + PATIENCE, read)
                     .await
                     .map_err(|_elapsed| ClientError::Slow(PATIENCE))?,
@@ -107,18 +109,63 @@ impl Client {
                 (None, Silence::Allowed) => read.await,
             }
             .map_err(ClientError::Io)?;
-            if part.is_empty() {
+            if len == 0 {
                 return Err(ClientError::Frame(FrameError::Closed));
             }
             self.begun.get_or_insert_with(Instant::now);
-            self.bytes.extend_from_slice(&part);
-            self.fds.extend(fds);
-            if self.fds.len() > FDS_MAX {
-                return Err(ClientError::Io(io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    format!("a request brought more than {FDS_MAX} descriptors"),
-                )));
+            self.bytes
+                .extend_from_slice(part.get(..len).unwrap_or_default());
+        }
+    }
+
+    /// The descriptors that come after the request that was read last. `for_as_long` is kept until
+    /// they are closed.
+    ///
+    /// # Errors
+    /// When none come, or too many, or the client stalls; the connection is to end.
+    pub async fn beside<T: Send + 'static>(
+        &mut self,
+        for_as_long: T,
+    ) -> Result<Given<T>, ClientError> {
+        let taken = async {
+            loop {
+                self.stream.readable().await?;
+                let stream = self.stream.as_fd().try_clone_to_owned()?;
+                // Where too many come, the receiving itself closes them.
+                let taken = spawn_blocking(move || take(&stream)).await?;
+                match taken {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        // Tokio is to wait for the next edge.
+                        drop(self.stream.try_io(Interest::READABLE, || {
+                            Err::<(), _>(io::ErrorKind::WouldBlock.into())
+                        }));
+                    }
+                    taken => return taken,
+                }
             }
+        };
+        let fds = timeout(PATIENCE, taken)
+            .await
+            .map_err(|_elapsed| ClientError::Slow(PATIENCE))?
+            .map_err(ClientError::Io)?;
+        Ok(Given {
+            fds,
+            _for_as_long: Some(for_as_long),
+        })
+    }
+
+    /// Passes over what comes after the request that was read last, and takes no descriptor.
+    ///
+    /// # Errors
+    /// When the client stalls or is gone.
+    pub async fn pass_over(&mut self) -> Result<(), ClientError> {
+        let mut byte = [0];
+        match timeout(PATIENCE, self.stream.read(&mut byte)).await {
+            Ok(Ok(0)) => Err(ClientError::Frame(FrameError::Closed)),
+            Ok(Ok(_)) if byte == [BESIDE] => Ok(()),
+            Ok(Ok(_)) => Err(ClientError::Io(unannounced())),
+            Ok(Err(error)) => Err(ClientError::Io(error)),
+            Err(_elapsed) => Err(ClientError::Slow(PATIENCE)),
         }
     }
 
@@ -151,15 +198,53 @@ impl Client {
 /// The frame's length field.
 const HEAD: usize = 4;
 
-async fn read_some(stream: &UnixStream, most: usize) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
-    stream
-        .async_io(Interest::READABLE, || {
-            let mut part = vec![0; most.min(STEP)];
-            let (len, fds) = channel::recv(stream.as_fd(), &mut part, FDS_MAX)?;
-            part.truncate(len);
-            Ok((part, fds))
-        })
-        .await
+/// The connection itself, as it was accepted: custodyd asks the kernel who is at its other end.
+impl AsFd for Client {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+}
+
+/// Descriptors of a client. Dropped, they are closed by a thread that may wait for it.
+#[derive(Debug)]
+pub struct Given<T: Send + 'static> {
+    fds: Vec<OwnedFd>,
+    _for_as_long: Option<T>,
+}
+
+impl<T: Send + 'static> Given<T> {
+    /// Them.
+    pub fn fds(&self) -> &[OwnedFd] {
+        &self.fds
+    }
+}
+
+impl<T: Send + 'static> Drop for Given<T> {
+    fn drop(&mut self) {
+        let closing = (mem::take(&mut self.fds), self._for_as_long.take());
+        match Handle::try_current() {
+            // Nobody waits for it: that is the point.
+            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(closing))),
+            Err(_no_runtime) => drop(closing),
+        }
+    }
+}
+
+fn take(stream: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
+    let mut byte = [0];
+    let (len, fds) = channel::recv(stream, &mut byte, channel::MAX_FDS)?;
+    match len {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        _ if byte == [BESIDE] => Ok(fds),
+        _ => Err(unannounced()),
+    }
+}
+
+fn unannounced() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "another byte than the one that descriptors go beside",
+    )
 }
 
 async fn write_all(stream: &mut UnixStream, bytes: &[u8], fds: &[OwnedFd]) -> io::Result<()> {

@@ -15,10 +15,15 @@ use custody_wire::{
     Message as _,
     frame::{self, FrameError},
     layer,
+    profile::Profile,
     supervise::{ControlNotice, ControlOrder, End, StartRefusal},
 };
 use gate::id::SessionId;
-use tokio::{io::Interest, net::UnixStream, sync::mpsc};
+use tokio::{
+    io::Interest,
+    net::UnixStream,
+    sync::{Notify, mpsc},
+};
 
 /// The most descriptors beside a notice: stdin, stdout and stderr.
 const FDS_MAX: usize = 3;
@@ -34,8 +39,12 @@ pub enum Notice {
     Started {
         /// Its uid.
         uid: u32,
+        /// The profile that it runs under.
+        profile: Profile,
         /// What each layer said.
         layers: Vec<layer::Report>,
+        /// What is open that a stricter profile closes.
+        weaknesses: Vec<String>,
         /// The pty's master, or stdin, stdout and stderr.
         fds: Vec<OwnedFd>,
     },
@@ -58,6 +67,7 @@ pub struct Custodyd {
     // Only what polls the socket: it is a SOCK_SEQPACKET, and send and recv are our own.
     channel: Arc<UnixStream>,
     waiting: Arc<Mutex<HashMap<SessionId, mpsc::UnboundedSender<Notice>>>>,
+    serve: Arc<Notify>,
 }
 
 impl Custodyd {
@@ -71,6 +81,7 @@ impl Custodyd {
         Ok(Self {
             channel: Arc::new(UnixStream::from_std(channel)?),
             waiting: Arc::default(),
+            serve: Arc::default(),
         })
     }
 
@@ -90,6 +101,11 @@ impl Custodyd {
             })
             .await
             .map_err(OrderError::Io)
+    }
+
+    /// Ready when custodyd has said that every service serves. To be awaited once.
+    pub async fn serves(&self) {
+        self.serve.notified().await;
     }
 
     /// Everything that custodyd says of `session` from now on. The last is [`Notice::Ended`] or
@@ -136,11 +152,27 @@ impl Custodyd {
             ControlNotice::Refused { session, refusal } => {
                 (session, Notice::Refused(refusal), true)
             }
+            ControlNotice::Serve => {
+                // Kept for whoever awaits it later.
+                self.serve.notify_one();
+                return;
+            }
             ControlNotice::Started {
                 session,
                 uid,
+                profile,
                 layers,
-            } => (session, Notice::Started { uid, layers, fds }, false),
+                weaknesses,
+            } => {
+                let started = Notice::Started {
+                    uid,
+                    profile,
+                    layers,
+                    weaknesses,
+                    fds,
+                };
+                (session, started, false)
+            }
         };
         let mut waiting = self.waiting();
         let told = waiting

@@ -12,7 +12,7 @@ use custody_control::{
     sessions::Sessions,
 };
 use custody_service::begin;
-use custody_wire::supervise::CHANNEL_FD;
+use custody_wire::supervise::{CHANNEL_FD, ControlOrder};
 use tokio::net::{UnixListener, UnixStream};
 
 /// The operators' listener.
@@ -75,10 +75,18 @@ fn run() -> anyhow::Result<()> {
             gate,
             sessions: Sessions::default(),
         });
+        custodyd
+            .order(&ControlOrder::Ready, &[])
+            .await
+            .context("the channel to custodyd")?;
         tokio::select! {
             why = custodyd.carry() => Err(why).context("custodyd is gone"),
             why = gate_carried => Err(why).context("the gate is gone"),
-            never = serve(service, listener) => match never {},
+            // Until then whoever connects waits in the listener's queue.
+            never = async {
+                custodyd.serves().await;
+                serve(service, listener).await
+            } => match never {},
         }
     })
 }

@@ -1,7 +1,8 @@
 //! One session from the request to its end.
 
 use std::{
-    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    os::fd::{AsFd as _, BorrowedFd},
+    sync::Arc,
     time::Duration,
 };
 
@@ -17,12 +18,12 @@ use tokio::{sync::mpsc, time::sleep};
 
 use crate::{
     caller::{self, NotAllowed},
-    client::{Client, ClientError, Silence},
+    client::{Client, ClientError, Given, Silence},
     command::{self, CommandError},
     custodyd::{Notice, OrderError},
     opening::OpenError,
     policies,
-    serve::Service,
+    serve::{Place, Service},
     sessions::Listed,
     workspace::{self, WorkspaceError},
 };
@@ -68,18 +69,30 @@ enum Refusal {
     Workspace(#[from] WorkspaceError),
 }
 
-/// Runs what `request` asks for, and answers until it is over.
+/// Runs what `request` asks for, and answers until it is over. `place` is kept until what the client
+/// gave is closed.
 ///
 /// # Errors
 /// When the connection is to end; the session is over by then.
-pub async fn run(
+pub(crate) async fn run(
     service: &Service,
     client: &mut Client,
     caller: &Caller,
     request: operator::Run,
-    fds: Vec<OwnedFd>,
+    place: Arc<Place>,
 ) -> Result<(), ClientError> {
-    let answer = match start(service, caller, request, fds).await {
+    // Whoever may not run this gets no descriptor taken from him.
+    let begun = match admit(service, caller, &request) {
+        Ok(policy) => {
+            let given = client.beside(place).await?;
+            start(service, client, caller, request, policy, given).await
+        }
+        Err(refusal) => {
+            client.pass_over().await?;
+            Err(refusal)
+        }
+    };
+    let answer = match begun {
         Ok((listed, notices)) => {
             let id = listed.id();
             let outcome = attend(service, client, &listed, notices).await;
@@ -114,15 +127,34 @@ fn refused(caller: &Caller, refusal: &Refusal) -> Answer {
     Answer::Refused { why }
 }
 
+/// The policy, if `caller` may use it so.
+fn admit(
+    service: &Service,
+    caller: &Caller,
+    request: &operator::Run,
+) -> Result<PolicyName, Refusal> {
+    let policy = choose(service, caller, request.policy.clone())?;
+    caller::may_run(
+        &service.access,
+        caller,
+        &policy,
+        &request.values,
+        &request.owned,
+    )?;
+    Ok(policy)
+}
+
 /// Everything that can be checked here is, before anything is begun.
 async fn start(
     service: &Service,
+    client: &Client,
     caller: &Caller,
     request: operator::Run,
-    fds: Vec<OwnedFd>,
+    policy: PolicyName,
+    given: Given<Arc<Place>>,
 ) -> Result<(Listed, mpsc::UnboundedReceiver<Notice>), Refusal> {
     let operator::Run {
-        policy,
+        policy: _named,
         profile,
         workspace,
         values,
@@ -131,6 +163,7 @@ async fn start(
         tty,
     } = request;
     let expected = 1 + usize::from(workspace);
+    let fds = given.fds();
     let mut fds_ = fds.iter();
     let (Some(command), folder, None) = (
         fds_.next(),
@@ -144,8 +177,6 @@ async fn start(
         let found = fds.len();
         return Err(Refusal::Descriptors { found, expected });
     }
-    let policy = choose(service, caller, policy)?;
-    caller::may_run(&service.access, caller, &policy, &values, &owned)?;
     command::check(command)?;
     let path = match folder {
         Some(folder) => Some(workspace::path_of(folder, caller.uid)?),
@@ -177,7 +208,10 @@ async fn start(
         profile,
         tty,
     });
-    let beside: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
+    let beside: Vec<BorrowedFd<'_>> = [client.as_fd()]
+        .into_iter()
+        .chain(fds.iter().map(|fd| fd.as_fd()))
+        .collect();
     if let Err(error) = service.custodyd.order(&order, &beside).await {
         service.custodyd.forget(id);
         close(service, id).await;
@@ -252,10 +286,10 @@ async fn attend(
                     None => return Outcome::CustodydGone,
                     Some(Notice::Ended(end)) => return Outcome::Ended(end),
                     Some(Notice::Refused(refusal)) => return Outcome::Refused(refusal),
-                    Some(Notice::Started { uid, layers, fds }) => {
-                        listed.started(uid);
+                    Some(Notice::Started { uid, profile, layers, weaknesses, fds }) => {
+                        listed.started(uid, profile);
                         running = true;
-                        let started = Answer::Started { session, layers };
+                        let started = Answer::Started { session, profile, layers, weaknesses };
                         if there && client.send(&started, &fds).await.is_err() {
                             there = false;
                             stop(service, session).await;
@@ -270,15 +304,15 @@ async fn attend(
             request = client.next(Silence::Allowed), if there => request,
         };
         match request {
-            Ok((Request::Signal { signal }, _)) if !FORWARDED.contains(&signal) => {
+            Ok(Request::Signal { signal }) if !FORWARDED.contains(&signal) => {
                 tracing::debug!(%session, signal, "a signal that is not forwarded");
             }
-            Ok((Request::Signal { signal }, _)) if running => {
+            Ok(Request::Signal { signal }) if running => {
                 order(service, &ControlOrder::Signal { session, signal }).await;
                 sleep(SIGNAL_PACE).await;
             }
             // Not yet: it is sent when the command runs.
-            Ok((Request::Signal { signal }, _)) => {
+            Ok(Request::Signal { signal }) => {
                 if !held.contains(&signal) {
                     held.push(signal);
                 }

@@ -94,7 +94,7 @@ async fn admit(service: &Service, places: &Places, stream: UnixStream) -> Result
         let why = why.to_string();
         return client.send(&Answer::Refused { why }, &[]).await;
     }
-    let Some(_place) = places.take(caller.uid) else {
+    let Some(place) = places.take(caller.uid).map(Arc::new) else {
         let why = format!(
             "too many connections; at most {CONNECTIONS_PER_UID} for one user and \
              {CONNECTIONS_MAX} for all: stop a session or try again"
@@ -102,10 +102,9 @@ async fn admit(service: &Service, places: &Places, stream: UnixStream) -> Result
         return client.send(&Answer::Refused { why }, &[]).await;
     };
     loop {
-        let (request, fds) = client.next(Silence::Bounded).await?;
-        match request {
+        match client.next(Silence::Bounded).await? {
             Request::Run(request) => {
-                run::run(service, &mut client, &caller, request, fds).await?;
+                run::run(service, &mut client, &caller, request, Arc::clone(&place)).await?;
             }
             Request::List => {
                 let sessions = service.sessions.seen_by(&caller);
@@ -189,8 +188,9 @@ impl Places {
     }
 }
 
+/// A connection's place. It is taken until everything that the client gave is closed.
 #[derive(Debug)]
-struct Place {
+pub(crate) struct Place {
     places: Places,
     uid: u32,
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use custody_config::Caller;
-use custody_wire::operator::SessionView;
+use custody_wire::{operator::SessionView, profile::Profile};
 use gate::id::{PolicyName, SessionId};
 use tokio::sync::watch;
 
@@ -24,6 +24,7 @@ struct Session {
 #[derive(Clone, Copy, Debug)]
 struct Started {
     uid: u32,
+    profile: Profile,
     at: Instant,
 }
 
@@ -82,6 +83,7 @@ impl Sessions {
                 Some(SessionView {
                     session: *id,
                     policy: session.policy.clone(),
+                    profile: started.profile,
                     uid: started.uid,
                     caller_uid: session.caller_uid,
                     seconds: started.at.elapsed().as_secs(),
@@ -116,11 +118,12 @@ impl Listed {
         self.id
     }
 
-    /// It runs, under this uid.
-    pub fn started(&self, uid: u32) {
+    /// It runs, under this uid and profile.
+    pub fn started(&self, uid: u32, profile: Profile) {
         if let Some(session) = self.sessions.all().get_mut(&self.id) {
             session.started = Some(Started {
                 uid,
+                profile,
                 at: Instant::now(),
             });
         }
@@ -150,9 +153,11 @@ mod tests {
         let policy = PolicyName::parse("mail").unwrap();
         let his = sessions.list_new(&policy, 1000, None).unwrap();
         let other = sessions.list_new(&policy, 1001, None).unwrap();
-        his.started(5);
-        other.started(6);
-        assert_eq!(sessions.seen_by(&caller(1000)).len(), 1);
+        his.started(5, Profile::Dev);
+        other.started(6, Profile::Standard);
+        let seen = sessions.seen_by(&caller(1000));
+        assert_eq!(seen.len(), 1);
+        assert_eq!(seen[0].profile, Profile::Dev);
         assert_eq!(sessions.seen_by(&caller(0)).len(), 2);
         assert!(sessions.to_stop(his.id(), &caller(1000)).is_some());
         assert!(sessions.to_stop(other.id(), &caller(1000)).is_none());

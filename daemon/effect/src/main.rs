@@ -7,7 +7,12 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use custody_effect::{resolve, worker};
 use custody_service::begin;
-use custody_wire::perform::CHANNEL_FD;
+use custody_sys::channel;
+use custody_wire::{
+    frame,
+    perform::CHANNEL_FD,
+    supervise::{RESOLVER_FD, Serves},
+};
 
 fn main() -> ExitCode {
     begin::main("custody-effect", serve)
@@ -27,9 +32,15 @@ fn serve() -> anyhow::Result<()> {
         .build()
         .context("the runtime cannot be started")?;
     let done = match role {
-        Role::Resolver => runtime
-            .block_on(resolve::serve(channel))
-            .map_err(Into::into),
+        Role::Resolver => {
+            let custodyd = begin::inherited(RESOLVER_FD, "the channel to custodyd")?;
+            let serves = frame::datagram(&Serves).context("the word to custodyd")?;
+            channel::send(&custodyd, &serves, &[]).context("the channel to custodyd")?;
+            // Held as long as this process lives: its end would be taken for that of the resolver.
+            let done = runtime.block_on(resolve::serve(channel));
+            drop(custodyd);
+            done.map_err(Into::into)
+        }
         Role::Worker => runtime.block_on(worker::serve(channel)).map_err(Into::into),
     };
     // A lookup that hangs does not hold up the end.

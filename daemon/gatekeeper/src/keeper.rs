@@ -7,7 +7,7 @@ use custody_service::{clock::Clock, folders::Folders, policies::PoliciesError, r
 use custody_wire::{frame::FrameError, supervise::Head};
 use ed25519_dalek::SigningKey;
 use gate::{
-    chain::{ChainName, Place, key_id},
+    chain::{ChainName, key_id},
     id::{PolicyName, SessionId},
     record::{Decision, Why},
 };
@@ -115,7 +115,8 @@ pub async fn serve(config: Config, channel: OwnedFd) -> Result<(), GateError> {
     let ends = Ends::default();
     let mut ticks = interval(HEADS);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut told = Place::START;
+    // The first goes out at once, whatever it is: it also says that the gate serves.
+    let mut told = None;
     loop {
         tokio::select! {
             notice = notices.next() => match notice {
@@ -125,8 +126,8 @@ pub async fn serve(config: Config, channel: OwnedFd) -> Result<(), GateError> {
             },
             _now = ticks.tick() => {
                 let synced = keeper.book.synced();
-                if synced != told {
-                    told = synced;
+                if told != Some(synced) {
+                    told = Some(synced);
                     notices.head(Head {
                         position: synced.position,
                         digest: synced.digest,

@@ -54,6 +54,15 @@ pub enum ProcessError {
     Spawn(#[source] io::Error),
 }
 
+/// What a session says after [`Process::go`].
+#[derive(Clone, Debug)]
+pub enum Said {
+    /// custody-init was not executed: what stopped custody-launch.
+    Failed(Report),
+    /// How the command ended.
+    Outcome(Outcome),
+}
+
 /// A message as it came, with the descriptors beside it.
 type Datagram = (Vec<u8>, Vec<OwnedFd>);
 
@@ -238,21 +247,17 @@ impl Process {
         Ok(Some(frame::parse(&bytes)?))
     }
 
-    /// What a session says after [`Process::go`], if it is there: how the command ended.
+    /// What a session says after [`Process::go`], if it is there.
     ///
     /// # Errors
     /// See [`ProcessError`].
-    pub fn outcome(&mut self) -> Result<Option<Outcome>, ProcessError> {
+    pub fn said(&mut self) -> Result<Option<Said>, ProcessError> {
         let Some((bytes, _fds)) = self.receive(Report::CAP)? else {
             return Ok(None);
         };
         match frame::parse(&bytes) {
-            Ok(outcome) => Ok(Some(outcome)),
-            // custody-init itself was not executed.
-            Err(FrameError::Kind { .. }) => match frame::parse(&bytes)? {
-                Report::Failed { errno, .. } => Ok(Some(Outcome::NotExecuted { errno })),
-                Report::Sealed { .. } => Ok(None),
-            },
+            Ok(outcome) => Ok(Some(Said::Outcome(outcome))),
+            Err(FrameError::Kind { .. }) => Ok(Some(Said::Failed(frame::parse(&bytes)?))),
             Err(error) => Err(error.into()),
         }
     }

@@ -75,6 +75,12 @@ pub enum WorkspaceError {
     /// Relative, or with `..`.
     #[error("its path is not absolute and plain")]
     Path,
+    /// Root's group.
+    #[error(
+        "its group is root's (gid 0), and what an agent makes there would be of that group: \
+         `chgrp` it to a group of yours"
+    )]
+    RootGroup,
     /// The whole file system.
     #[error("it is the root of the file system; use a folder below it")]
     Root,
@@ -123,6 +129,11 @@ pub fn check(
     }
     if stat.st_uid == 0 {
         return Err(WorkspaceError::RootOwned);
+    }
+    // The group is mapped as the owner is: files of an agent's would be root's group's, and whatever
+    // that group may write he could write.
+    if stat.st_gid == 0 {
+        return Err(WorkspaceError::RootGroup);
     }
     // The session writes as the folder's owner. Whoever may only read it may not do that.
     if caller != 0 && caller != stat.st_uid {
@@ -209,6 +220,11 @@ mod tests {
         assert!(matches!(
             checked(path, 0, &[]),
             Err(WorkspaceError::RootOwned)
+        ));
+        chown(path, Some(1000), Some(0)).unwrap();
+        assert!(matches!(
+            checked(path, 1000, &[]),
+            Err(WorkspaceError::RootGroup)
         ));
         chown(path, Some(1000), Some(1000)).unwrap();
         let workspace = checked(path, 1000, &[]).unwrap();

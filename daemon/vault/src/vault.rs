@@ -140,6 +140,7 @@ pub async fn serve(config: Config, channel: OwnedFd) -> Result<(), VaultError> {
     let idle = config.idle;
     let vault = Rc::new(start(config, channel)?);
     let mut sweep = tokio::time::interval(SWEEP.min(idle));
+    // The first goes out at once: it also says that the vault serves.
     let mut told = None;
     loop {
         tokio::select! {

@@ -1,6 +1,11 @@
 //! CLI ↔ control: what operators, reviewers and host applications ask for.
 //!
 //! The caller is who the kernel says (SO_PEERCRED, unix(7)); no message names him.
+//!
+//! A request's descriptors come after its frame, beside one byte of their own ([`BESIDE`]): control
+//! takes none before it knows who asks, for what, and that he may. Whoever closes a received
+//! descriptor waits for the file system that it is of (close(2) of a file on FUSE), so none is taken
+//! from just anyone.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +17,16 @@ use crate::{Message, launch::WindowSize, layer, profile::Profile, supervise::End
 /// Where control listens.
 pub const SOCKET: &str = "/run/custody/control.sock";
 
+/// The byte that a request's descriptors go beside, right after the request's frame.
+pub const BESIDE: u8 = 0;
+
 /// CLI → control.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum Request {
     /// Which sessions are there?
     List,
-    /// Run a command confined. Beside it: the command memfd, then the workspace if `workspace`.
+    /// Run a command confined. After it, beside [`BESIDE`]: the command memfd, then the workspace if
+    /// `workspace`.
     Run(Run),
     /// Send a signal to the session that this connection runs.
     Signal {
@@ -40,7 +49,7 @@ pub struct Run {
     pub policy: Option<PolicyName>,
     /// A stricter profile than the policy's.
     pub profile: Option<Profile>,
-    /// Whether the workspace's descriptor is beside this.
+    /// Whether the workspace's descriptor comes too.
     pub workspace: bool,
     /// Trusted values; the configuration says who may set which.
     pub values: BTreeMap<ValueName, String>,
@@ -78,8 +87,12 @@ pub enum Answer {
     Started {
         /// Which.
         session: SessionId,
+        /// The profile that it runs under.
+        profile: Profile,
         /// What each layer said.
         layers: Vec<layer::Report>,
+        /// What is open that a stricter profile closes, each in a sentence.
+        weaknesses: Vec<String>,
     },
     /// The service.
     Status {
@@ -97,6 +110,8 @@ pub struct SessionView {
     pub session: SessionId,
     /// Its policy.
     pub policy: PolicyName,
+    /// The profile that it runs under.
+    pub profile: Profile,
     /// Its uid.
     pub uid: u32,
     /// Who started it.

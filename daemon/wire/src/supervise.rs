@@ -31,6 +31,8 @@ pub const CONFIGURATION_WORDS_MAX: usize = 8 << 10;
 /// control → custodyd.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum ControlOrder {
+    /// It can serve operators, and waits for [`ControlNotice::Serve`]. The first message, said once.
+    Ready,
     /// Send a signal to the session's command (through custody-init).
     Signal {
         /// Which.
@@ -38,7 +40,8 @@ pub enum ControlOrder {
         /// signal(7); custodyd refuses those that the CLI does not forward.
         signal: i32,
     },
-    /// Start a session. Beside it: the command memfd, then the workspace folder if `workspace`.
+    /// Start a session. Beside it: the operator's connection as control accepted it, the command
+    /// memfd, then the workspace folder if `workspace`.
     Start(Start),
     /// End a session: every process of it is killed.
     Stop {
@@ -54,7 +57,8 @@ pub struct Start {
     pub session: SessionId,
     /// The policy; gate and vault have loaded the same bytes.
     pub policy: PolicyName,
-    /// Who asked (SO_PEERCRED at the operator's socket).
+    /// Who asked. custodyd reads it from the connection itself (SO_PEERCRED) and refuses an order
+    /// that says another.
     pub caller_uid: u32,
     /// The workspace's absolute path, resolved by control from the descriptor; at most 4,096
     /// bytes (PATH_MAX). The descriptor counts, the path is where it is shown.
@@ -87,14 +91,20 @@ pub enum ControlNotice {
         /// Why.
         refusal: StartRefusal,
     },
+    /// Every service serves: operators may be answered. Said once, after [`ControlOrder::Ready`].
+    Serve,
     /// The session runs. Beside it: the pty's master, or stdin, stdout and stderr.
     Started {
         /// Which.
         session: SessionId,
         /// The uid that it got.
         uid: u32,
+        /// The profile that it runs under.
+        profile: Profile,
         /// What each layer said.
         layers: Vec<layer::Report>,
+        /// What is open that a stricter profile closes, each in a sentence.
+        weaknesses: Vec<String>,
     },
 }
 
@@ -179,6 +189,18 @@ impl Message for ControlNotice {
     const KIND: u8 = 11;
 }
 
+/// resolver → custodyd: it serves. Its only message, on [`RESOLVER_FD`].
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct Serves;
+
+/// The descriptor on which the resolver says [`Serves`]; [`CHANNEL_FD`] leads to the vault.
+pub const RESOLVER_FD: i32 = 4;
+
+impl Message for Serves {
+    const CAP: usize = 16;
+    const KIND: u8 = 16;
+}
+
 /// custodyd → gate.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum GateNotice {
@@ -206,7 +228,8 @@ impl Message for GateNotice {
     const KIND: u8 = 12;
 }
 
-/// gate → custodyd, and the same from the vault inside [`VaultOrder`].
+/// gate → custodyd, and the same from the vault inside [`VaultOrder`]. The first, right after the
+/// start, also says that the service serves.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Head {
     /// The position of the newest line that is on disk.

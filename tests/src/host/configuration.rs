@@ -17,8 +17,8 @@ impl Host {
             "format = 1\n\n\
              [paths]\ncgroup = {:?}\npolicies = {:?}\nprograms = {:?}\nruntime = {:?}\nstate = {:?}\n\n\
              [users]\ncontrol = \"{}\"\ngate = \"{}\"\nresolver = \"{}\"\nvault = \"{}\"\n\n\
-             [uids]\nagents = {{ first = {}, count = 90 }}\n\
-             fronts = {{ first = {}, count = 90 }}\nworkers = {{ first = {}, count = 90 }}\n\n\
+             [uids]\nagents = {{ first = {}, count = 290 }}\n\
+             fronts = {{ first = {}, count = 290 }}\nworkers = {{ first = {}, count = 290 }}\n\n\
              [credentials]\n",
             self.cgroup,
             at("policies"),
@@ -29,9 +29,9 @@ impl Host {
             uid(302),
             uid(304),
             uid(303),
+            uid(400),
+            uid(700),
             uid(0),
-            uid(100),
-            uid(200),
         );
         for (label, file) in &setup.credentials {
             text.push_str(&format!("{label} = {{ file = {file:?} }}\n"));

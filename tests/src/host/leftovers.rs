@@ -1,13 +1,14 @@
 //! What an installation leaves on the machine, and how it goes.
 
 use std::{
+    collections::BTreeSet,
     fs, io,
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
 
-use super::Host;
+use super::{Host, processes::uid};
 
 impl Host {
     /// What of this installation is on the machine: processes, cgroups of sessions, pins, mounts.
@@ -42,6 +43,21 @@ impl Host {
         let mut found = folders(&self.cgroup().join("custody/agents"));
         found.retain(|folder| !waits(folder));
         found
+    }
+
+    /// The uids of the processes in the sessions' cgroups.
+    pub fn session_uids(&self) -> BTreeSet<u32> {
+        self.session_cgroups()
+            .into_iter()
+            .filter_map(|folder| fs::read_to_string(folder.join("cgroup.procs")).ok())
+            .flat_map(|pids| {
+                let uids: Vec<u32> = pids
+                    .lines()
+                    .filter_map(|pid| uid(pid.parse().ok()?))
+                    .collect();
+                uids
+            })
+            .collect()
     }
 
     /// The links that are pinned for this installation.

@@ -1,6 +1,6 @@
 //! The processes of one installation, found by the file that they execute and by their uid.
 
-use std::{fs, os::unix::fs::MetadataExt as _, path::PathBuf};
+use std::{fs, path::PathBuf};
 
 use anyhow::Context as _;
 use nix::{
@@ -77,6 +77,9 @@ fn executable(pid: i32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
-fn uid(pid: i32) -> Option<u32> {
-    fs::metadata(format!("/proc/{pid}")).ok().map(|it| it.uid())
+/// Its real uid. The owner of its folder in /proc says root where it is not dumpable (proc(5)).
+pub(super) fn uid(pid: i32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    uids.split_whitespace().next()?.parse().ok()
 }

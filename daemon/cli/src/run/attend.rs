@@ -24,6 +24,7 @@ use super::{
 use crate::{
     complain,
     connect::{Control, GONE, Heard},
+    inert,
 };
 
 /// How the session came to its end.
@@ -95,9 +96,18 @@ impl Attendance<'_> {
         match answer {
             Answer::Ended { end } => Ok(Some(end)),
             Answer::Refused { why } => bail!("{why}"),
-            Answer::Started { session: _, layers } => {
+            Answer::Started {
+                session: _,
+                profile,
+                layers,
+                weaknesses,
+            } => {
                 if self.layers {
                     show(&layers);
+                }
+                for weakness in weaknesses {
+                    let weakness = inert::line(&weakness);
+                    complain(&format!("profile {}: {weakness}", profile.as_str()));
                 }
                 self.share(shared, fds)
                     .context("the command's terminal or pipes")?;

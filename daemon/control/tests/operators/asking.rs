@@ -50,8 +50,10 @@ fn a_rule_gives_its_policies_and_values_and_nobody_else_anything() {
         ..a_run("mail")
     };
     his.send(&run(request), &[command.as_fd()]);
-    let (start, _) = control.orders.start();
+    let (start, fds) = control.orders.start();
     assert_eq!(start.caller_uid, 4001);
+    // custodyd reads who it is from the connection itself.
+    assert_eq!(custody_sys::peer::credentials(&fds[0]).unwrap().uid, 4001);
 }
 
 #[test]
@@ -209,7 +211,7 @@ fn a_workspace_is_a_folder_of_the_callers_own() {
     client.send(&request(), &[command.as_fd(), folder(&his).as_fd()]);
     let (start, fds) = control.orders.start();
     assert_eq!(start.workspace.as_deref(), his.to_str());
-    assert_eq!(fds.len(), 2);
+    assert_eq!(fds.len(), 3);
 }
 
 #[test]
@@ -289,6 +291,7 @@ fn another_users_session_is_not_seen_and_not_stopped() {
                 assert_eq!(sessions[0].session, session);
                 assert_eq!(sessions[0].caller_uid, 4001);
                 assert_eq!(sessions[0].uid, 1_900_000_007);
+                assert_eq!(sessions[0].profile.as_str(), "dev");
             }
             other => panic!("{other:?}"),
         }

@@ -15,7 +15,10 @@ use custody_wire::{
 };
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
-use crate::peers::{Client, Control, a_run, client_of, command, is_root};
+use crate::{
+    fuse::Unclosing,
+    peers::{Client, Control, a_run, client_of, command, is_root},
+};
 
 fn is_served(control: &Control) {
     let asked = Instant::now();
@@ -117,7 +120,42 @@ fn a_workspace_on_a_file_system_that_hangs_keeps_nobody_waiting() {
 }
 
 #[test]
-fn too_many_descriptors_end_the_connection_and_are_closed() {
+fn a_file_that_cannot_be_closed_keeps_nobody_waiting() {
+    if !is_root() {
+        return;
+    }
+    let Some(unclosing) = Unclosing::mount() else {
+        eprintln!("not attempted: needs /dev/fuse and mount(2)");
+        return;
+    };
+    let control = Control::start("[[access]]\nuids = [4001]\npolicies = ['mail']\n");
+    let run = Request::Run(a_run("mail"));
+    // From whoever may not run this, and where none belongs: never taken.
+    let stranger = unclosing.giver(4002, &control.socket(), &run, 1);
+    let stranger = stranger.heard("may not use policy");
+    let lister = unclosing.giver(4002, &control.socket(), &Request::List, 1);
+    let lister = lister.heard("");
+    is_served(&control);
+    assert_eq!(unclosing.closings(), 0, "a stranger's descriptor was taken");
+
+    // From one who may it is taken, looked at, and closed by a thread that waits; so are those
+    // of a message that is too long.
+    let his = unclosing.giver(4001, &control.socket(), &run, 1);
+    let his = his.heard("memory file is not taken");
+    let many = unclosing.giver(4001, &control.socket(), &run, 40);
+    let end = Instant::now() + Duration::from_secs(5);
+    while unclosing.closings() < 2 {
+        assert!(Instant::now() < end, "{} closings", unclosing.closings());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for _ in 0..20 {
+        is_served(&control);
+    }
+    drop((unclosing, stranger, lister, his, many));
+}
+
+#[test]
+fn descriptors_that_nobody_asked_for_are_closed() {
     if !is_root() {
         return;
     }
@@ -127,12 +165,16 @@ fn too_many_descriptors_end_the_connection_and_are_closed() {
         let mut client = control.client();
         let fds: Vec<_> = (0..8).map(|_| command()).collect();
         let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
-        client.send(&Request::List, &fds);
-        assert!(client.hear().is_none());
-        // Two, beside a request that takes none, are closed too.
+        // Where none is asked for the kernel throws them away.
+        client.send_with(&Request::List, &fds);
+        assert!(matches!(client.hear(), Some(Answer::Sessions(_))));
         let mut client = control.client();
-        let answer = client.ask(&Request::List, &fds[..2]);
-        assert!(matches!(answer, Answer::Sessions(_)));
+        let why = client.refused(&Request::Run(a_run("mail")), &fds);
+        assert!(why.contains("8 descriptors came"), "{why}");
+        // More than one message of ours ever has.
+        let many = [fds.as_slice(); 6].concat();
+        client.send(&Request::Run(a_run("mail")), &many);
+        assert!(client.hear().is_none());
     }
     std::thread::sleep(Duration::from_millis(200));
     let after = open_files(&control);

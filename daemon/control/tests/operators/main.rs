@@ -8,5 +8,6 @@
 
 mod asking;
 mod floods;
+mod fuse;
 mod peers;
 mod running;

@@ -15,7 +15,8 @@ use std::{
 use custody_sys::channel;
 use custody_wire::{
     Message as _, frame,
-    operator::{Answer, Request, Run},
+    operator::{Answer, BESIDE, Request, Run},
+    profile::Profile,
     session,
     supervise::{ControlNotice, ControlOrder, End, Start},
 };
@@ -55,12 +56,15 @@ impl Control {
         let child = spawn(&config, &policies, fds);
         let (tell, opened) = mpsc::channel();
         std::thread::spawn(move || answer_all(gate, &tell));
-        Self {
+        let control = Self {
             orders: Orders(custodyd),
             opened,
             child,
             folder,
-        }
+        };
+        control.orders.ready();
+        control.orders.say(&ControlNotice::Serve, &[]);
+        control
     }
 
     pub(crate) fn socket(&self) -> PathBuf {
@@ -128,6 +132,13 @@ impl Orders {
         self.within(Duration::from_secs(5)).expect("an order")
     }
 
+    /// It says that it serves, once, before anything else.
+    fn ready(&self) {
+        let (order, fds) = self.next();
+        assert!(matches!(order, ControlOrder::Ready), "{order:?}");
+        assert!(fds.is_empty());
+    }
+
     pub(crate) fn within(&self, time: Duration) -> Option<(ControlOrder, Vec<OwnedFd>)> {
         use nix::poll::{PollFd, PollFlags, poll};
 
@@ -165,7 +176,9 @@ impl Orders {
             &ControlNotice::Started {
                 session,
                 uid: 1_900_000_007,
+                profile: Profile::Dev,
                 layers,
+                weaknesses: vec!["gdb".into()],
             },
             &fds,
         );
@@ -189,7 +202,16 @@ impl Client {
         Self(stream)
     }
 
+    /// The request, and after it what goes with it, as the protocol has it.
     pub(crate) fn send(&mut self, request: &Request, fds: &[BorrowedFd<'_>]) {
+        self.send_with(request, &[]);
+        if matches!(request, Request::Run(_)) {
+            channel::send(&self.0, &[BESIDE], fds).unwrap();
+        }
+    }
+
+    /// The request with descriptors beside its own bytes, which the protocol does not have.
+    pub(crate) fn send_with(&mut self, request: &Request, fds: &[BorrowedFd<'_>]) {
         channel::send(&self.0, &frame::frame(request).unwrap(), fds).unwrap();
     }
 

@@ -23,7 +23,18 @@ fn running(control: &Control) -> (SessionId, Client) {
     assert!(matches!(control.asked(), session::Request::Open(_)));
     control.orders.started(session);
     let (answer, fds) = client.hear_with_fds().unwrap();
-    assert!(matches!(answer, Answer::Started { session: id, .. } if id == session));
+    match answer {
+        Answer::Started {
+            session: id,
+            profile,
+            weaknesses,
+            ..
+        } => {
+            assert_eq!(id, session);
+            assert_eq!((profile.as_str(), weaknesses), ("dev", vec!["gdb".into()]));
+        }
+        other => panic!("{other:?}"),
+    }
     assert_eq!(fds.len(), 3, "stdin, stdout and stderr");
     (session, client)
 }

@@ -10,13 +10,13 @@ use custody_sys::channel;
 use custody_wire::{
     Message,
     frame::{self, FrameError},
-    supervise::{ControlOrder, Head, VaultOrder},
+    supervise::{ControlOrder, Head, Serves, VaultOrder},
 };
 
 use super::{Custodyd, Part, say::chain, services::Service};
 
-/// The most descriptors beside an order: the command and the workspace.
-const FDS_MAX: usize = 2;
+/// The most descriptors beside an order: the operator's connection, the command, the workspace.
+const FDS_MAX: usize = 3;
 
 /// Orders of one service in a row, before others have their turn.
 const TURN: usize = 64;
@@ -65,6 +65,7 @@ impl Custodyd {
                     return Ok(false);
                 };
                 match order {
+                    ControlOrder::Ready => {}
                     ControlOrder::Signal { session, signal } => {
                         self.signal_session(session, signal)
                     }
@@ -95,9 +96,13 @@ impl Custodyd {
                     VaultOrder::Stop { order } => self.stop_worker(order),
                 }
             }
-            // It has no channel to custodyd.
-            Service::Resolver => return Ok(false),
+            Service::Resolver => {
+                let Some((Serves, _)) = self.receive(service)? else {
+                    return Ok(false);
+                };
+            }
         }
+        self.slots.serves(service);
         Ok(true)
     }
 

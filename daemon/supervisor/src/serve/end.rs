@@ -9,7 +9,11 @@ use nix::sys::wait::WaitStatus;
 use crate::{hooks::Group, process::ProcessError};
 
 use super::{
-    Custodyd, Dying, Mode, Part, say::chain, services::Service, sessions::Phase, workers::sealed,
+    Custodyd, Dying, Mode, Part,
+    say::chain,
+    services::Service,
+    sessions::{Last, Phase, late},
+    workers::sealed,
 };
 
 /// A cgroup that is not empty after so long is complained of, once.
@@ -81,7 +85,12 @@ impl Custodyd {
     }
 
     /// A program was not executed. Where its session is over already, it was killed on purpose.
-    fn complain(&self, part: Part, why: &str) {
+    fn complain(&mut self, part: Part, why: &str) {
+        if let Part::Front(id) = part
+            && let Some(session) = self.sessions.get_mut(&id)
+        {
+            session.front_why = Some(why.into());
+        }
         let over = part.session().is_some_and(|id| {
             let session = self.sessions.get(&id);
             session.is_none_or(|session| matches!(session.phase, Phase::Ending(_)))
@@ -114,7 +123,7 @@ impl Custodyd {
             Ok(Some(report)) => sealed(&report, true).err(),
             Err(ProcessError::Closed) => {
                 if let Part::Service(service) = part
-                    && !self.slots.is_running(service)
+                    && !self.slots.is_executed(service)
                 {
                     tracing::info!(service = service.name(), pid, "service runs");
                     self.slots.runs(service);
@@ -229,17 +238,22 @@ impl Custodyd {
 
     /// Kills what has not done its step in time.
     pub(super) fn kill_late(&mut self, now: Instant) {
-        let late: Vec<u64> = self
+        let overdue: Vec<u64> = self
             .processes
             .iter()
             .filter(|(_, (_, process))| process.deadline.is_some_and(|at| now >= at))
             .map(|(number, _)| *number)
             .collect();
-        for number in late {
-            if let Some((part, process)) = self.processes.get_mut(&number) {
-                process.deadline = None;
-                if process.is_launching() {
-                    tracing::error!(?part, "custody-launch did not report in time");
+        for number in overdue {
+            let Some((part, process)) = self.processes.get_mut(&number) else {
+                continue;
+            };
+            process.deadline = None;
+            if process.is_launching() {
+                let part = *part;
+                tracing::error!(?part, "custody-launch did not report in time");
+                if let Part::Session(id) = part {
+                    self.end_session(id, Last::Refused(late()));
                 }
             }
             self.kill_number(number);
@@ -272,7 +286,7 @@ impl Custodyd {
 
     pub(super) fn advance_mode(&mut self, now: Instant) {
         match self.mode {
-            Mode::Starting if self.slots.all_run() => {
+            Mode::Starting if self.slots.all_serve() => {
                 self.mode = Mode::Serving;
                 tracing::info!(
                     socket = %self.places.runtime.join("control.sock").display(),

@@ -69,13 +69,15 @@ impl Custodyd {
             .front_ends
             .retain(|end| now.duration_since(*end) < FRONT_WINDOW);
         if session.front_ends.len() > FRONT_ENDS_MAX {
-            self.stop_session(id, "its front ended too often");
+            let last = session.front_why.take();
+            let last = last.map_or_else(String::new, |why| format!("; the last time: {why}"));
+            self.stop_session(id, &format!("its front ended too often{last}"));
             return;
         }
         tracing::warn!(session = %id, "the front ended; it is started again");
         if let Err(why) = self.start_front(id) {
             tracing::error!(session = %id, why, "the front does not start");
-            self.stop_session(id, "its front does not start");
+            self.stop_session(id, &format!("its front does not start: {why}"));
         }
     }
 }

@@ -16,7 +16,7 @@ use super::{
     sessions::{Last, Phase, failed},
     standing::{in_words, suffices},
 };
-use crate::refused::weaknesses;
+use crate::refused;
 
 impl Custodyd {
     /// custody-launch reported.
@@ -60,7 +60,7 @@ impl Custodyd {
                     .get(&id)
                     .and_then(|session| session.workspace.as_ref())
                     .map_or_else(String::new, |workspace| workspace.path.clone()),
-                why: format!("it cannot be id-mapped: {step}{}", in_words(errno)),
+                why: format!("{step}{}", in_words(errno)),
             },
             Some(layer) => StartRefusal::Layer {
                 layer,
@@ -140,26 +140,35 @@ impl Custodyd {
             .1
             .go()
             .map_err(|error| failed("custody-launch", &error))?;
+        let mut weaknesses = Vec::new();
         if let Some(session) = self.sessions.get_mut(&id) {
             session.phase = Phase::Running;
-            for weak in weaknesses(session.profile, &session.findings) {
-                tracing::warn!(session = %id, profile = session.profile.as_str(), weak, "permitted");
-            }
+            let of_profile = custody_wire::profile::weaknesses(profile)
+                .iter()
+                .map(|weakness| (*weakness).into());
+            weaknesses = of_profile
+                .chain(refused::weaknesses(profile, &session.findings))
+                .collect();
         }
-        tracing::info!(session = %id, uid, %policy, "session runs");
+        tracing::info!(session = %id, uid, %policy, profile = profile.as_str(), "session runs");
+        for weakness in &weaknesses {
+            tracing::warn!(session = %id, profile = profile.as_str(), weakness, "permitted");
+        }
         self.give(
             Service::Control,
             &ControlNotice::Started {
                 session: id,
                 uid,
+                profile,
                 layers,
+                weaknesses,
             },
             &terminal,
         );
         // The command starts meanwhile: its first connection waits in the listener's queue.
         if let Err(why) = self.start_front(id) {
             tracing::error!(session = %id, why, "the front does not start");
-            self.stop_session(id, "its front does not start");
+            self.stop_session(id, &format!("its front does not start: {why}"));
         }
         Ok(())
     }

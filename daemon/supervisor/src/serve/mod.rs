@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`callers`] | whose order it is: the kernel's word, not control's |
 //! | [`channels`] | orders in, notices out; a service that breaks the protocol is killed |
 //! | [`end`] | what happens when a program ends, and taking apart what it leaves |
 //! | [`fronts`] | a session's front |
@@ -19,6 +20,7 @@
 //! | [`wait`] | what became readable, or which timer runs out |
 //! | [`workers`] | effect workers |
 
+mod callers;
 mod channels;
 mod end;
 mod fronts;
@@ -286,6 +288,7 @@ impl Custodyd {
         }
         self.refill(now);
         self.advance_mode(now);
+        self.let_serve();
     }
 
     fn read_denials(&mut self) {

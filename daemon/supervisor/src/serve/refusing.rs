@@ -112,7 +112,7 @@ impl Custodyd {
         let Some(number) = self
             .numbers_of(|part| part == Part::Service(Service::Vault))
             .pop()
-            .filter(|_| self.slots.is_running(Service::Vault))
+            .filter(|_| self.slots.is_serving(Service::Vault))
         else {
             return Vec::new(); // it is started again, and has nothing yet
         };

@@ -11,7 +11,7 @@ use std::{
 };
 
 use custody_sys::channel;
-use custody_wire::supervise::{GateNotice, VaultNotice};
+use custody_wire::supervise::{ControlNotice, GateNotice, VaultNotice};
 
 use super::{Custodyd, Mode, Part, ServeError, channels::borrow, say::chain};
 use crate::{
@@ -69,28 +69,36 @@ struct Slot {
     start_at: Option<Instant>,
     started: Instant,
     failures: u32,
-    running: bool,
+    executed: bool,
+    /// Its first message was there.
+    serves: bool,
 }
 
 /// The four.
 #[derive(Debug)]
-pub(super) struct Slots([Slot; 4]);
+pub(super) struct Slots {
+    all: [Slot; 4],
+    /// Whether control was told that every service serves.
+    told: bool,
+}
 
 impl Default for Slots {
     fn default() -> Self {
-        Self([(); 4].map(|()| Slot {
+        let all = [(); 4].map(|()| Slot {
             channel: None,
             start_at: Some(Instant::now()),
             started: Instant::now(),
             failures: 0,
-            running: false,
-        }))
+            executed: false,
+            serves: false,
+        });
+        Self { all, told: false }
     }
 }
 
 impl Slots {
     fn slot(&self, service: Service) -> &Slot {
-        let [control, gate, resolver, vault] = &self.0;
+        let [control, gate, resolver, vault] = &self.all;
         match service {
             Service::Control => control,
             Service::Gate => gate,
@@ -100,7 +108,7 @@ impl Slots {
     }
 
     fn slot_mut(&mut self, service: Service) -> &mut Slot {
-        let [control, gate, resolver, vault] = &mut self.0;
+        let [control, gate, resolver, vault] = &mut self.all;
         match service {
             Service::Control => control,
             Service::Gate => gate,
@@ -118,27 +126,43 @@ impl Slots {
     }
 
     pub(super) fn next_start(&self) -> impl Iterator<Item = Instant> {
-        self.0.iter().filter_map(|slot| slot.start_at)
+        self.all.iter().filter_map(|slot| slot.start_at)
     }
 
     /// custody-launch has executed it.
     pub(super) fn runs(&mut self, service: Service) {
-        self.slot_mut(service).running = true;
+        self.slot_mut(service).executed = true;
     }
 
-    pub(super) fn is_running(&self, service: Service) -> bool {
-        self.slot(service).running
+    pub(super) fn is_executed(&self, service: Service) -> bool {
+        self.slot(service).executed
     }
 
-    pub(super) fn all_run(&self) -> bool {
-        Service::ALL.iter().all(|service| self.is_running(*service))
+    /// It said something, so it works.
+    pub(super) fn serves(&mut self, service: Service) {
+        let slot = self.slot_mut(service);
+        // Not one that was given up meanwhile.
+        slot.serves = slot.channel.is_some();
+    }
+
+    pub(super) fn is_serving(&self, service: Service) -> bool {
+        let slot = self.slot(service);
+        slot.executed && slot.serves
+    }
+
+    pub(super) fn all_serve(&self) -> bool {
+        Service::ALL.iter().all(|service| self.is_serving(*service))
     }
 
     /// It ended: it is to be started again after a pause.
     fn ended(&mut self, service: Service, now: Instant) -> u32 {
+        if service == Service::Control {
+            self.told = false;
+        }
         let slot = self.slot_mut(service);
         slot.channel = None;
-        slot.running = false;
+        slot.executed = false;
+        slot.serves = false;
         if now.duration_since(slot.started) >= STAYED_UP {
             slot.failures = 0;
         }
@@ -149,13 +173,22 @@ impl Slots {
     }
 
     fn never_again(&mut self) {
-        for slot in &mut self.0 {
+        for slot in &mut self.all {
             slot.start_at = None;
         }
     }
 }
 
 impl Custodyd {
+    /// Tells a new control that it may answer operators, when everything that an answer rests on is
+    /// there.
+    pub(super) fn let_serve(&mut self) {
+        if self.mode == Mode::Serving && !self.slots.told && self.slots.all_serve() {
+            self.slots.told = true;
+            self.tell(Service::Control, &ControlNotice::Serve, &[]);
+        }
+    }
+
     /// Starts what is due.
     pub(super) fn start_due(&mut self) -> Result<(), ServeError> {
         let now = Instant::now();
@@ -209,24 +242,23 @@ impl Custodyd {
         let (ours, theirs) = match service {
             Service::Gate | Service::Vault => {
                 let (ours, theirs) = seqpacket()?;
-                (Some(ours), vec![theirs])
+                (ours, vec![theirs])
             }
             Service::Control => {
                 let (ours, theirs) = seqpacket()?;
                 let (to_gate, to_control) = stream()?;
                 self.give(Service::Gate, &GateNotice::Control, &[to_control]);
                 let listener = self.listener.try_clone().map_err(|error| said(&error))?;
-                (Some(ours), vec![theirs, listener.into(), to_gate])
+                (ours, vec![theirs, listener.into(), to_gate])
             }
             Service::Resolver => {
+                let (ours, theirs) = seqpacket()?;
                 let (to_vault, to_resolver) = stream()?;
                 self.give(Service::Vault, &VaultNotice::Resolver, &[to_resolver]);
-                (None, vec![to_vault])
+                (ours, vec![to_vault, theirs])
             }
         };
-        if let Some(ours) = &ours {
-            nonblocking(ours).map_err(|error| said(&error))?;
-        }
+        nonblocking(&ours).map_err(|error| said(&error))?;
         let cgroup = self
             .cgroups
             .fresh(service.group(), service.name())
@@ -254,7 +286,7 @@ impl Custodyd {
                 return Err(said(&error));
             }
         }
-        self.slots.slot_mut(service).channel = ours;
+        self.slots.slot_mut(service).channel = Some(ours);
         match service {
             Service::Gate => self.link_gate_and_vault(),
             Service::Vault => self.brief_vault()?,
@@ -308,7 +340,7 @@ impl Custodyd {
         );
         if ending {
             self.slots.close(service);
-            self.slots.slot_mut(service).running = false;
+            self.slots.slot_mut(service).executed = false;
             return;
         }
         tracing::error!(

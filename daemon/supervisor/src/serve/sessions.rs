@@ -30,10 +30,11 @@ use super::{
     channels::borrow,
     say::{chain, errno_of, listed},
     services::Service,
+    workers::sealed,
 };
 use crate::{
     hooks::{Group, Tally},
-    process::{Process, ProcessError},
+    process::{LAUNCH_MAX, Process, ProcessError, Said},
     refused::{Finding, refusal},
     workspace::{self, WorkspaceError},
 };
@@ -67,9 +68,11 @@ pub(super) struct Session {
     pub(super) front_ends: VecDeque<Instant>,
     /// What was found before the launch and its profile permits.
     pub(super) findings: Vec<Finding>,
+    /// Why its front ended last, where that is known.
+    pub(super) front_why: Option<String>,
     /// What the hooks counted of programs of it that are gone.
     pub(super) tally: Tally,
-    outcome: Option<Outcome>,
+    said: Option<Said>,
 }
 
 /// The workspace, for cleaning up in it and for messages.
@@ -114,10 +117,13 @@ impl Custodyd {
 
     fn try_start_session(&mut self, start: Start, fds: Vec<OwnedFd>) -> Result<(), StartRefusal> {
         let order = |why: String| Err(StartRefusal::Order { why });
+        let mut fds = fds.into_iter();
+        let caller = self.caller_of(fds.next(), start.caller_uid)?;
+        let fds: Vec<OwnedFd> = fds.collect();
         if self.mode != Mode::Serving {
             return order("custodyd is starting or ending; try again".into());
         }
-        if !self.slots.is_running(Service::Gate) {
+        if !self.slots.is_serving(Service::Gate) {
             return order("the gate is being started again; try again".into());
         }
         if self.sessions.contains_key(&start.session) {
@@ -156,9 +162,7 @@ impl Custodyd {
             ));
         }
         let workspace = match (&start.workspace, fds.get(1)) {
-            (Some(path), Some(fd)) => {
-                Some(self.check_workspace(fd, path, start.caller_uid, profile)?)
-            }
+            (Some(path), Some(fd)) => Some(self.check_workspace(fd, path, caller, profile)?),
             (None | Some(_), _) => None,
         };
         let kept = match (start.workspace, fds.get(1)) {
@@ -213,7 +217,8 @@ impl Custodyd {
             front_ends: VecDeque::new(),
             tally: Tally::default(),
             findings,
-            outcome: None,
+            front_why: None,
+            said: None,
         };
         self.sessions.insert(start.session, session);
         Ok(())
@@ -286,13 +291,13 @@ impl Custodyd {
         let Some((_, process)) = self.processes.get_mut(&number) else {
             return;
         };
-        match process.outcome() {
+        match process.said() {
             Ok(None) => {}
-            Ok(Some(outcome)) => {
+            Ok(Some(said)) => {
                 process.hang_up();
                 process.deadline = Some(Instant::now() + LAST_WORDS);
                 if let Some(session) = self.sessions.get_mut(&id) {
-                    session.outcome = Some(outcome);
+                    session.said = Some(said);
                 }
             }
             // Its end says how.
@@ -312,14 +317,31 @@ impl Custodyd {
         let exited = |code: i32| End::Exited {
             code: u8::try_from(code).unwrap_or(u8::MAX),
         };
-        let last = match (&session.phase, session.outcome) {
-            (Phase::Launching, _) => Last::Refused(StartRefusal::Failed {
-                step: "custody-launch ended before it reported, or took longer than 10 s".into(),
-                errno: 0,
-            }),
-            (_, Some(Outcome::Exited { code })) => Last::Ended(exited(code)),
-            (_, Some(Outcome::Killed { signal })) => Last::Ended(End::Killed { signal }),
-            (_, Some(Outcome::NotExecuted { errno })) => Last::Ended(End::NotExecuted { errno }),
+        let last = match (&session.phase, &session.said) {
+            (Phase::Launching, _) => {
+                let how = match (signal, code) {
+                    (Some(signal), _) => format!("was killed by {}", named(signal)),
+                    (None, Some(code)) => format!("ended with status {code}"),
+                    (None, None) => "ended".into(),
+                };
+                Last::Refused(StartRefusal::Failed {
+                    step: format!("custody-launch {how} before it reported"),
+                    errno: 0,
+                })
+            }
+            (_, Some(Said::Outcome(Outcome::Exited { code }))) => Last::Ended(exited(*code)),
+            (_, Some(Said::Outcome(Outcome::Killed { signal }))) => {
+                Last::Ended(End::Killed { signal: *signal })
+            }
+            (_, Some(Said::Outcome(Outcome::NotExecuted { errno }))) => {
+                Last::Ended(End::NotExecuted { errno: *errno })
+            }
+            (_, Some(Said::Failed(report))) => {
+                let why = sealed(report, false).err().unwrap_or_default();
+                Last::Ended(End::Stopped {
+                    why: format!("its command was not executed: {why}"),
+                })
+            }
             (_, None) => Last::Ended(match (signal, code) {
                 (Some(signal), _) => End::Killed { signal },
                 (None, code) => exited(code.unwrap_or(1)),
@@ -399,6 +421,22 @@ fn holds_state(profile: Profile, found: String) -> StartRefusal {
     let finding = Finding::new(Refused::WorkspaceHoldsState, found);
     refusal(profile, std::slice::from_ref(&finding))
         .unwrap_or(StartRefusal::Order { why: finding.found })
+}
+
+/// `SIGKILL`, or the number of a real-time signal.
+fn named(signal: i32) -> String {
+    Signal::try_from(signal).map_or_else(|_| format!("signal {signal}"), |it| it.to_string())
+}
+
+/// custody-launch did not report in time.
+pub(super) fn late() -> StartRefusal {
+    StartRefusal::Failed {
+        step: format!(
+            "custody-launch took longer than {} s; a disk that hangs?",
+            LAUNCH_MAX.as_secs()
+        ),
+        errno: 0,
+    }
 }
 
 pub(super) fn failed(step: &str, error: &(dyn std::error::Error + 'static)) -> StartRefusal {

@@ -1,0 +1,238 @@
+//! Many sessions, one after the other and at once: nothing of them is left, and what one costs.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    process::{Child, ChildStdout, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use custody_tests::{
+    ground,
+    host::{Host, Setup},
+};
+
+/// So many sessions, each time. More than half of the uids that an installation of the tests has:
+/// twice as many need every uid again.
+const SESSIONS: usize = 200;
+
+/// The most proportional set size (proc_pid_smaps(5)) of an idle session with its front, in KiB.
+const IDLE_MAX: u64 = 4 << 10;
+
+/// What a session says when it is up; it ends with its standard input.
+const WAITING: &str = "echo up; read -r line";
+
+fn host() -> Host {
+    Host::start(&Setup {
+        policies: vec![("plain".into(), "format = 1\n".into())],
+        ..Setup::default()
+    })
+    .unwrap()
+}
+
+/// `custody`, as root: one user alone may not hold as many connections.
+fn custody(host: &Host) -> Command {
+    let mut command = Command::new(host.programs().join("custody"));
+    command
+        .arg("--socket")
+        .arg(host.folder().join("run/control.sock"));
+    command
+}
+
+fn run(host: &Host) -> Command {
+    let mut command = custody(host);
+    command.args(["run", "--policy", "plain", "--"]);
+    command
+}
+
+/// What the installation holds of the machine, by kind.
+#[derive(Debug, Eq, PartialEq)]
+struct Held {
+    processes: usize,
+    cgroups: usize,
+    pins: usize,
+    mounts: usize,
+    /// Of custodyd, by what they are: `socket`, `pidfd`, a namespace, a file.
+    descriptors: BTreeMap<String, usize>,
+}
+
+fn held(host: &Host) -> Held {
+    let left = host.leftovers();
+    let count = |kind: &str| left.iter().filter(|it| it.starts_with(kind)).count();
+    let pid = host.pid("custodyd").unwrap();
+    let mut descriptors = BTreeMap::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten() {
+        if let Ok(link) = fs::read_link(entry.path()) {
+            let link = link.to_string_lossy().into_owned();
+            let kind = link.split(":[").next().unwrap_or_default().to_owned();
+            *descriptors.entry(kind).or_insert(0) += 1;
+        }
+    }
+    Held {
+        processes: count("process"),
+        cgroups: count("cgroup"),
+        pins: count("pin"),
+        mounts: count("mount"),
+        descriptors,
+    }
+}
+
+/// A session that waits, from its first word on.
+struct Waiting {
+    child: Child,
+    _out: BufReader<ChildStdout>,
+}
+
+fn begin(host: &Host) -> Child {
+    run(host)
+        .args(["/bin/sh", "-c", WAITING])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+fn up(mut child: Child) -> Waiting {
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "up\n");
+    Waiting { child, _out: out }
+}
+
+fn end(mut waiting: Waiting) {
+    let mut stdin = waiting.child.stdin.take().unwrap();
+    stdin.write_all(b"end\n").unwrap();
+    drop(stdin);
+    assert!(waiting.child.wait().unwrap().success());
+}
+
+/// Proportional set size in KiB.
+fn pss(pid: i32) -> u64 {
+    let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+    rollup
+        .lines()
+        .find_map(|line| line.strip_prefix("Pss:")?.trim().strip_suffix(" kB"))
+        .and_then(|number| number.trim().parse().ok())
+        .unwrap_or(0)
+}
+
+fn inits(host: &Host) -> Vec<i32> {
+    host.session_cgroups()
+        .into_iter()
+        .filter_map(|folder| fs::read_to_string(folder.join("cgroup.procs")).ok())
+        .flat_map(|pids| {
+            let pids: Vec<i32> = pids.lines().filter_map(|pid| pid.parse().ok()).collect();
+            pids
+        })
+        .filter(|pid| {
+            fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|name| name.trim() == "custody-init")
+        })
+        .collect()
+}
+
+#[expect(clippy::print_stdout, reason = "the numbers are what is asked for")]
+fn say(line: &str) {
+    println!("{line}");
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
+
+#[test]
+#[serial_test::file_serial(custody)]
+fn of_hundreds_of_sessions_in_a_row_and_at_once_nothing_is_left() {
+    if !ground::can_run() {
+        return;
+    }
+    let host = host();
+    // The first brings what stays: threads of control, pages.
+    end(up(begin(&host)));
+    let before = held(&host);
+
+    let mut times = Vec::new();
+    for _ in 0..SESSIONS {
+        let begun = Instant::now();
+        assert!(run(&host).arg("/bin/true").status().unwrap().success());
+        times.push(begun.elapsed());
+    }
+    say(&format!(
+        "{SESSIONS} sessions in a row: median {:?}",
+        median(times)
+    ));
+    assert_eq!(held(&host), before, "after {SESSIONS} sessions in a row");
+
+    let begun = Instant::now();
+    let started: Vec<Child> = (0..SESSIONS).map(|_| begin(&host)).collect();
+    let waiting: Vec<Waiting> = started.into_iter().map(up).collect();
+    say(&format!(
+        "{SESSIONS} sessions at once: all up after {:?}",
+        begun.elapsed()
+    ));
+    assert_eq!(host.session_cgroups().len(), SESSIONS);
+    let uids = host.session_uids();
+    assert_eq!(uids.len(), SESSIONS, "each has a uid of its own");
+    waiting.into_iter().for_each(end);
+    host.wait("everything of them is gone", || held(&host) == before)
+        .unwrap();
+
+    // Twice as many as there are uids: each was given back.
+    assert!(run(&host).arg("/bin/true").status().unwrap().success());
+}
+
+#[test]
+#[serial_test::file_serial(custody)]
+fn an_idle_session_with_its_front_and_init_takes_little_memory() {
+    if !ground::can_run() {
+        return;
+    }
+    let host = host();
+    // Pages that all fronts share count for each in part: beside one other, as on a host in use.
+    let sessions: Vec<Waiting> = (0..2).map(|_| up(begin(&host))).collect();
+    host.wait("the fronts run", || host.pids("custody-front").len() == 2)
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let of = |pids: Vec<i32>| pids.into_iter().map(pss).collect::<Vec<u64>>();
+    let (fronts, inits) = (of(host.pids("custody-front")), of(inits(&host)));
+    say(&format!(
+        "PSS in KiB: fronts {fronts:?}, inits {inits:?}; at most {IDLE_MAX} for one of each"
+    ));
+    assert_eq!(inits.len(), 2);
+    let most = fronts.iter().max().unwrap() + inits.iter().max().unwrap();
+    assert!(most > 0 && most <= IDLE_MAX, "{most} KiB");
+    sessions.into_iter().for_each(end);
+}
+
+#[test]
+#[serial_test::file_serial(custody)]
+fn a_session_that_is_stopped_is_gone_when_stop_answers() {
+    if !ground::can_run() {
+        return;
+    }
+    let host = host();
+    let mut times = Vec::new();
+    for _ in 0..20 {
+        let mut waiting = up(begin(&host));
+        let folders = host.session_cgroups();
+        let [folder] = folders.as_slice() else {
+            panic!("{folders:?}");
+        };
+        let name = folder.file_name().unwrap().to_string_lossy().into_owned();
+        let id = name.split('-').next().unwrap();
+        let begun = Instant::now();
+        let stopped = custody(&host).args(["stop", id]).status().unwrap();
+        times.push(begun.elapsed());
+        assert!(stopped.success());
+        assert_eq!(host.session_cgroups(), Vec::<std::path::PathBuf>::new());
+        assert_eq!(host.pids("custody-front"), Vec::<i32>::new());
+        assert!(!waiting.child.wait().unwrap().success());
+    }
+    say(&format!(
+        "custody stop, until everything is gone: median {:?}",
+        median(times)
+    ));
+}
