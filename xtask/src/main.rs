@@ -13,6 +13,7 @@ mod demo;
 mod evidence_run;
 mod guest;
 mod man;
+mod outsiders;
 mod places;
 mod room;
 mod say;
@@ -54,6 +55,8 @@ enum Command {
     Guest(guest::Args),
     /// Write the man pages of `custody` into `<target>/man`
     Man,
+    /// Run programs that we did not write inside a session, unmodified
+    Outsiders(outsiders::Args),
     /// Install what building, testing and the demo need, and say why
     Setup(setup::Args),
     /// Run all checks and tests
@@ -80,6 +83,7 @@ fn main() -> ExitCode {
         Command::EvidenceRun(args) => evidence_run::run(&places, &args),
         Command::Guest(args) => guest::command(&places, &args),
         Command::Man => man::run(&places),
+        Command::Outsiders(args) => outsiders::run(&places, &args),
         Command::Setup(args) => setup::run(&places, &args),
         Command::Test(args) => test::run(&places, &args),
         Command::Tidy => tidy::run(&places),

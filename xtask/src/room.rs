@@ -2,10 +2,14 @@
 //! touched, and nothing is left.
 
 use std::{
+    ffi::{OsStr, OsString},
     fs, io,
     io::Read as _,
     net::SocketAddr,
-    os::unix::fs::{PermissionsExt as _, chown},
+    os::unix::{
+        fs::{PermissionsExt as _, chown},
+        process::CommandExt as _,
+    },
     path::{Path, PathBuf},
     process::Command,
     time::{Duration, Instant},
@@ -216,6 +220,22 @@ impl Room {
         fs::create_dir(&folder).with_context(|| format!("cannot make `{name}`"))?;
         open_to_all(&folder)?;
         Ok(folder)
+    }
+
+    /// A command of `user`'s own, beginning in `home`: nobody's privileges, nobody's environment.
+    pub(crate) fn command_of(&self, user: User, home: &Path, argv: &[OsString]) -> Command {
+        let uid = self.uid(user);
+        let mut words = argv.iter();
+        let mut command = Command::new(words.next().map_or(OsStr::new("/bin/true"), |it| it));
+        command
+            .args(words)
+            .env_clear()
+            .env("HOME", home)
+            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .current_dir(home)
+            .uid(uid)
+            .gid(uid);
+        command
     }
 
     /// The operator's home.

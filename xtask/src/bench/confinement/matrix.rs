@@ -142,7 +142,8 @@ impl Holder {
             folder.clone().into_os_string(),
             name.into(),
         ];
-        let mut child = peers::as_operator(room, Path::new("/"), &argv)
+        let mut child = room
+            .command_of(User::Operator, Path::new("/"), &argv)
             .env("HELD", &secret)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,12 +1,6 @@
 //! The other sandboxes, each called as its own documentation says for an agent.
 
-use std::{
-    ffi::OsString,
-    fs,
-    os::unix::process::CommandExt as _,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{ffi::OsString, fs, path::PathBuf, process::Command};
 
 use anyhow::{Context as _, Result};
 
@@ -92,7 +86,7 @@ pub(super) fn all<'a>(
         how: "the caller's own uid",
         confine: {
             let home = home.clone();
-            Box::new(move |argv| as_operator(room, &home, argv))
+            Box::new(move |argv| room.command_of(User::Operator, &home, argv))
         },
     }];
     let mut lacking = Vec::new();
@@ -108,7 +102,7 @@ pub(super) fn all<'a>(
             confine: Box::new(move |argv| {
                 let mut full: Vec<OsString> = words.iter().map(Into::into).collect();
                 full.extend_from_slice(argv);
-                as_operator(room, &home, &full)
+                room.command_of(User::Operator, &home, &full)
             }),
         });
     };
@@ -154,7 +148,7 @@ pub(super) fn all<'a>(
                 let mut full = vec![program.clone().into_os_string()];
                 full.extend_from_slice(&words);
                 full.extend_from_slice(argv);
-                as_operator(room, &home, &full)
+                room.command_of(User::Operator, &home, &full)
             }),
         });
     };
@@ -195,7 +189,7 @@ pub(super) fn all<'a>(
                 let mut full: Vec<OsString> =
                     vec![python.clone().into(), "-c".into(), SANDLOCK.into(), agent.clone().into()];
                 full.extend_from_slice(argv);
-                as_operator(room, &home, &full)
+                room.command_of(User::Operator, &home, &full)
             }),
         });
     } else {
@@ -216,26 +210,6 @@ pub(super) fn all<'a>(
         }),
     });
     Ok(all)
-}
-
-/// The operator: nobody's privileges, a home of his own.
-pub(super) fn as_operator(room: &Room, home: &Path, argv: &[OsString]) -> Command {
-    let uid = room.uid(User::Operator);
-    let mut words = argv.iter();
-    let mut command = Command::new(
-        words
-            .next()
-            .map_or(std::ffi::OsStr::new("/bin/true"), |it| it),
-    );
-    command
-        .args(words)
-        .env_clear()
-        .env("HOME", home)
-        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-        .current_dir(home)
-        .uid(uid)
-        .gid(uid);
-    command
 }
 
 const SRT: &str = r#"{

@@ -13,12 +13,9 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::time::{ClockId, clock_gettime};
 
-use super::{
-    super::series::{Series, compare},
-    peers,
-};
+use super::super::series::{Series, compare};
 use crate::{
-    room::{Room, daemon::Daemon},
+    room::{Room, User, daemon::Daemon},
     say, stage,
 };
 
@@ -76,7 +73,7 @@ pub(super) fn compare_with_bare(room: &Room, daemon: &Daemon<'_>, turns: usize) 
         "bench-loop".into(),
         to.to_string().into(),
     ];
-    let mut bare = Loop::start(peers::as_operator(room, Path::new("/"), &words))?;
+    let mut bare = Loop::start(room.command_of(User::Operator, Path::new("/"), &words))?;
     let mut inside = Loop::start({
         let mut command = daemon.cli();
         command.args(["run", "--policy", "demo", "--"]).args(&words);

@@ -12,12 +12,9 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::sys::resource::UsageWho;
 
-use super::{
-    super::{
-        launch::cpu_of,
-        series::{Series, compare},
-    },
-    peers,
+use super::super::{
+    launch::cpu_of,
+    series::{Series, compare},
 };
 use crate::{
     room::{Room, User, daemon::Daemon},
@@ -96,7 +93,11 @@ fn lay_out(room: &Room, name: &str) -> Result<PathBuf> {
     let files = folder.join("files");
     small_files(&files)?;
     give_to_operator(room, &folder)?;
-    let mut git = peers::as_operator(room, &files, &["/bin/sh", "-c", GIT].map(OsString::from));
+    let mut git = room.command_of(
+        User::Operator,
+        &files,
+        &["/bin/sh", "-c", GIT].map(OsString::from),
+    );
     stage::output(&mut git)?;
     Ok(folder)
 }
@@ -113,7 +114,7 @@ fn one(
     turns: usize,
 ) -> Result<()> {
     let argv = ["/bin/sh", "-c", work.script.as_str()].map(OsString::from);
-    let bare = || peers::as_operator(room, outside, &argv);
+    let bare = || room.command_of(User::Operator, outside, &argv);
     let inside = || {
         let mut command = daemon.cli();
         command
