@@ -14,15 +14,15 @@ const OWN: &str = "a session has nobody who would leave it such a thing: the twi
                    descriptors and uses them by the same calls";
 
 macro_rules! inherited {
-    ($id:literal, $class:expr, $mechanism:literal, $question:literal, $source:literal,
-     $carries:expr, $proof:expr, $calls:expr) => {
+    ($id:literal, $class:expr, $mechanism:literal, $question:literal, $promised:expr,
+     $source:literal, $carries:expr, $proof:expr, $calls:expr) => {
         Attempt {
             id: $id,
             class: $class,
             mechanism: $mechanism,
             question: $question,
             needs: &[Need::Program(PYTHON)],
-            promised: Promised::Layers(&[&[Layer::Fds]]),
+            promised: Promised::Layers($promised),
             source: $source,
             carries: $carries,
             attack: |scene, _, effect| calls::attack($calls(scene, effect)),
@@ -41,6 +41,7 @@ pub(super) const ALL: &[Attempt] = &[
         Class::WithoutAuthorization,
         "an inherited socket that is not connected",
         "May a session connect a socket that was made outside?",
+        &[&[Layer::Fds], &[Layer::Landlock]],
         "kernel.md 1.3: the hooks on a cgroup see the cgroup that the socket was made in",
         Carries::Tcp,
         Proof::Effect,
@@ -74,6 +75,7 @@ pub(super) const ALL: &[Attempt] = &[
         Class::WithoutAuthorization,
         "an inherited datagram socket",
         "May a session send from a datagram socket that was made outside?",
+        &[&[Layer::Fds], &[Layer::BpfLsm]],
         "kernel.md 1.3: every layer passes it",
         Carries::Udp,
         Proof::Effect,
@@ -87,15 +89,16 @@ pub(super) const ALL: &[Attempt] = &[
         Class::SharedProcessCredential,
         "an inherited folder",
         "May a session open a file below a folder that was left open?",
+        &[&[Layer::Fds], &[Layer::Landlock]],
         "CVE-2024-21626: a leaked descriptor of a folder of the host",
         Carries::Folder,
         Proof::Effect,
-        |_: &Scene, _: Effect| vec![
+        |scene: &Scene, _: Effect| vec![
             calls::call(
                 "openat",
                 libc::SYS_openat,
                 vec![
-                    Argument::Inherited("/".into()),
+                    Argument::Inherited(scene.public("folder").display().to_string()),
                     calls::text("carried"),
                     calls::number(libc::O_RDONLY),
                 ],
@@ -116,6 +119,7 @@ pub(super) const ALL: &[Attempt] = &[
         Class::Confinement,
         "an inherited pidfd",
         "May a session signal a process outside by a pidfd that was left open?",
+        &[&[Layer::Fds], &[Layer::Uid], &[Layer::PidNamespace]],
         "pidfd_send_signal(2): a pid namespace does not hide who is held by a descriptor",
         Carries::Pidfd,
         Proof::Step("pidfd_send_signal"),

@@ -15,9 +15,13 @@ use crate::{
 const NO_IPC: &str =
     "nothing is kept there inside: the twin makes calls that are allowed, by the same script";
 
+const PERFMON: &str = "Landlock is no leg: the kernel lets who has CAP_PERFMON past it here \
+                       (kernel/ptrace.c, PTRACE_MODE_READ)";
+
 /// What stands between a session and a process by its pid.
 const BY_PID: &[Leg] = &[
     &[Layer::Seccomp],
+    &[Layer::BpfLsm],
     &[Layer::Uid],
     &[Layer::PidNamespace],
     &[Layer::Landlock],
@@ -176,20 +180,21 @@ pub(super) const ALL: &[Attempt] = &[
             [pid, pid, 0, 0, 0].map(Argument::Number).to_vec()
         )]
     ),
-    named!(
-        "memory/perf-event",
-        "perf_event_open(2) of the holder",
-        "May a session count, and so time, what the holder does?",
-        "perf_event_open",
-        "kernel.md section 3",
-        |pid: i64| vec![calls::clock_of(pid, -1)]
-    ),
     Attempt {
-        promised: Promised::Layers(&[
-            &[Layer::Uid],
-            &[Layer::PidNamespace, Layer::MountNamespace],
-            &[Layer::Landlock],
-        ]),
+        promised: Promised::Layers(&[&[Layer::Seccomp], &[Layer::Uid], &[Layer::PidNamespace]]),
+        notes: &[PERFMON],
+        ..named!(
+            "memory/perf-event",
+            "perf_event_open(2) of the holder",
+            "May a session count, and so time, what the holder does?",
+            "perf_event_open",
+            "kernel.md section 3",
+            |pid: i64| vec![calls::clock_of(pid, -1)]
+        )
+    },
+    Attempt {
+        promised: Promised::Layers(&[&[Layer::Uid], &[Layer::PidNamespace, Layer::MountNamespace]]),
+        notes: &[PERFMON],
         ..named!(
             "memory/maps",
             "/proc/PID/maps",
@@ -204,7 +209,7 @@ pub(super) const ALL: &[Attempt] = &[
 /// keyctl(2) KEYCTL_SEARCH in @u, then KEYCTL_READ.
 fn keyring(name: &str) -> Vec<Call> {
     const USER_KEYRING: i64 = -4;
-    vec![
+    calls::as_holder(vec![
         calls::call(
             "keyctl KEYCTL_SEARCH",
             libc::SYS_keyctl,
@@ -221,13 +226,13 @@ fn keyring(name: &str) -> Vec<Call> {
             libc::SYS_keyctl,
             vec![
                 calls::number(11),
-                Argument::Result(0),
+                Argument::Result(2),
                 calls::buffer("key", 256),
                 calls::number(256),
                 calls::number(0),
             ],
         ),
-    ]
+    ])
 }
 
 /// shmget(2), shmat(2); what is there is read by way of a file.

@@ -321,7 +321,7 @@ pub(super) const ALL: &[Attempt] = &[
             "vsock",
             "May it make a socket that leads past every network namespace to the hypervisor?",
             &[Need::Program(PYTHON), VSOCK],
-            &[&[Layer::Seccomp]],
+            &[&[Layer::Seccomp], &[Layer::BpfLsm]],
             "socket AF_VSOCK",
             "mxc#936, moby#44562: AF_VSOCK ignores network namespaces",
             |_: &Scene, _: &Effect| vec![calls::socket(
@@ -337,7 +337,7 @@ pub(super) const ALL: &[Attempt] = &[
         "netlink",
         "May it ask the kernel for interfaces?",
         CALLS,
-        &[&[Layer::Seccomp]],
+        &[&[Layer::Seccomp], &[Layer::BpfLsm]],
         "recvfrom",
         "peers.md appendix A: netlink in bwrap, firejail, srt, sandlock and nono",
         |_: &Scene, _: &Effect| netlink("NETLINK_ROUTE", libc::NETLINK_ROUTE, 18, &[0; 16])
@@ -347,7 +347,11 @@ pub(super) const ALL: &[Attempt] = &[
         "netlink",
         "May it list the sockets of the host, with their paths?",
         CALLS,
-        &[&[Layer::Seccomp], &[Layer::NetworkNamespace]],
+        &[
+            &[Layer::Seccomp],
+            &[Layer::BpfLsm],
+            &[Layer::NetworkNamespace]
+        ],
         "found deputy.sock",
         "sock_diag(7): who listens where",
         |_: &Scene, _: &Effect| sock_diag()
@@ -357,7 +361,7 @@ pub(super) const ALL: &[Attempt] = &[
         "netlink",
         "May it speak to the audit subsystem?",
         CALLS,
-        &[&[Layer::Seccomp]],
+        &[&[Layer::Seccomp], &[Layer::BpfLsm]],
         "recvfrom",
         "kernel.md section 7, 31",
         // AUDIT_GET (linux/audit.h): whoever may not read the state is answered that he may not.
@@ -368,7 +372,7 @@ pub(super) const ALL: &[Attempt] = &[
         "netlink",
         "May it listen to the kernel's events of devices?",
         CALLS,
-        &[&[Layer::Seccomp]],
+        &[&[Layer::Seccomp], &[Layer::BpfLsm]],
         "bind",
         "kernel.md section 7, 31",
         |_: &Scene, _: &Effect| vec![

@@ -14,10 +14,15 @@ use crate::{
 };
 
 /// A signal to a process outside.
-const SIGNAL: &[Leg] = &[&[Layer::Uid], &[Layer::PidNamespace], &[Layer::Landlock]];
+const SIGNAL: &[Leg] = &[
+    &[Layer::Uid],
+    &[Layer::PidNamespace],
+    &[Layer::Landlock],
+    &[Layer::BpfLsm],
+];
 
 /// What Landlock does not look at.
-const BY_PID: &[Leg] = &[&[Layer::Uid], &[Layer::PidNamespace]];
+const BY_PID: &[Leg] = &[&[Layer::Uid], &[Layer::PidNamespace], &[Layer::BpfLsm]];
 
 const OTHER: &str = "the twin makes calls that are allowed, by the same script";
 
@@ -79,13 +84,18 @@ pub(super) const ALL: &[Attempt] = &[
         )]
     ),
     signal!(
-        "process/tgkill",
-        "May it signal a thread outside?",
+        "process/sigqueue",
+        "May it queue a signal, with a value, to a process outside?",
         "kernel.md section 7, 56: the calls that filters forget",
         |pid: i64| vec![calls::call(
-            "tgkill",
-            libc::SYS_tgkill,
-            [pid, pid, URGENT].map(Argument::Number).to_vec()
+            "rt_sigqueueinfo",
+            libc::SYS_rt_sigqueueinfo,
+            // siginfo_t: the signal, no errno, SI_QUEUE.
+            vec![
+                calls::number(pid),
+                calls::number(URGENT),
+                Argument::Bytes(queued()),
+            ]
         )]
     ),
     signal!(
@@ -110,12 +120,15 @@ pub(super) const ALL: &[Attempt] = &[
             )
         ]
     ),
-    signal!(
-        "process/sigio",
-        "May it let the kernel signal a process outside, as the owner of a pipe of its own?",
-        "fcntl(2) F_SETOWN and F_SETSIG: CVE-2009-0028's class",
-        owned_by
-    ),
+    Attempt {
+        promised: Promised::Layers(&[&[Layer::Uid], &[Layer::PidNamespace], &[Layer::Landlock]]),
+        ..signal!(
+            "process/sigio",
+            "May it let the kernel signal a process outside, as the owner of a pipe of its own?",
+            "fcntl(2) F_SETOWN and F_SETSIG: CVE-2009-0028's class",
+            owned_by
+        )
+    },
     named!(
         "process/limits",
         "limits of a process outside",
@@ -123,7 +136,7 @@ pub(super) const ALL: &[Attempt] = &[
         "prlimit64",
         "kernel.md section 3: neither Landlock nor a filter sees whose",
         // RLIMIT_NICE, as it is by default.
-        |pid: i64| vec![calls::call(
+        |pid: i64| calls::as_holder(vec![calls::call(
             "prlimit64",
             libc::SYS_prlimit64,
             vec![
@@ -132,7 +145,7 @@ pub(super) const ALL: &[Attempt] = &[
                 Argument::Words(vec![calls::number(0), calls::number(0)]),
                 calls::NULL,
             ]
-        )]
+        )])
     ),
     named!(
         "process/priority",
@@ -192,7 +205,7 @@ pub(super) const ALL: &[Attempt] = &[
         id: "process/outlive",
         mechanism: "a process that outlives its session",
         question: "Does a process live on that leaves its parents and clears its death signal?",
-        promised: Promised::Layers(&[&[Layer::PidNamespace]]),
+        promised: Promised::Layers(&[&[Layer::PidNamespace], &[Layer::Cgroup]]),
         source: "kernel.md section 7, 54",
         attack: |_, _, effect| Attack::Linger { mark: effect.nonce },
         twin: |_, effect| Attack::Linger { mark: effect.nonce },
@@ -205,7 +218,12 @@ pub(super) const ALL: &[Attempt] = &[
         mechanism: "leaving the cgroup",
         question: "May a session move itself to the root of the cgroups?",
         needs: &[Need::Program(PYTHON)],
-        promised: Promised::Layers(&[&[Layer::Uid], &[Layer::MountNamespace], &[Layer::Landlock]]),
+        promised: Promised::Layers(&[
+            &[Layer::Uid],
+            &[Layer::MountNamespace],
+            &[Layer::Landlock],
+            &[Layer::BpfLsm],
+        ]),
         source: "kernel.md 1.6",
         owner: Owner::Root,
         attack: |_, _, _| calls::attack(leave()),
@@ -248,6 +266,7 @@ pub(super) const ALL: &[Attempt] = &[
         promised: Promised::Layers(&[
             &[Layer::NoNewPrivs, Layer::Uid, Layer::Capabilities],
             &[Layer::MountNamespace],
+            &[Layer::BpfLsm],
         ]),
         source: "kernel.md section 7, 42",
         before: |scene, _| {
@@ -278,6 +297,16 @@ pub(super) const ALL: &[Attempt] = &[
 /// The same probe's order to read a file.
 fn file(path: std::path::PathBuf) -> String {
     serde_json::to_string(&Attack::File { path }).unwrap_or_default()
+}
+
+/// siginfo_t of sigqueue(3).
+fn queued() -> Vec<u8> {
+    let mut info: Vec<u8> = [libc::SIGURG, 0, -1]
+        .into_iter()
+        .flat_map(i32::to_ne_bytes)
+        .collect();
+    info.resize(128, 0);
+    info
 }
 
 /// A pipe whose other end belongs, as the kernel sees it, to someone else.

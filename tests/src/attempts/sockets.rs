@@ -236,7 +236,7 @@ pub(super) const ALL: &[Attempt] = &[
             "deputy/passed-connection",
             "a passed connection",
             "May a session be handed a connection by a program that it can reach?",
-            &[&[Layer::CgroupUnix]],
+            &[&[Layer::CgroupUnix], &[Layer::BpfLsm]],
             "kernel.md section 7, 36: no filter closes a passed socket",
             |scene: &Scene, effect| Attack::Passed {
                 by: scene.workspace().join("giver.sock"),

@@ -11,6 +11,17 @@ use crate::probe::{Argument, Call, PYTHON};
 /// Root without capabilities may not; another uid has none.
 const PRIVILEGED: &[Leg] = &[&[Layer::Seccomp], &[Layer::Capabilities], &[Layer::Uid]];
 
+/// The same with the second lock on the call.
+const LOCKED: &[Leg] = &[
+    &[Layer::Seccomp],
+    &[Layer::BpfLsm],
+    &[Layer::Capabilities],
+    &[Layer::Uid],
+];
+
+/// The filter on system calls and, where the kernel takes it, the second lock.
+const FILTERED_AND_LOCKED: &[Leg] = &[&[Layer::Seccomp], &[Layer::BpfLsm]];
+
 /// The filter on system calls, and nothing else.
 const FILTERED: &[Leg] = &[&[Layer::Seccomp]];
 
@@ -47,7 +58,7 @@ pub(super) const ALL: &[Attempt] = &[
         "bpf(2)",
         "May it make a map for eBPF?",
         Owner::Root,
-        PRIVILEGED,
+        LOCKED,
         "bpf BPF_MAP_CREATE",
         "kernel.md section 7, 45",
         // An array of one word (union bpf_attr: type 2, key 4, value 4, one entry).
@@ -66,7 +77,7 @@ pub(super) const ALL: &[Attempt] = &[
         "perf_event_open(2)",
         "May it count events of the whole machine?",
         Owner::Root,
-        PRIVILEGED,
+        LOCKED,
         "perf_event_open",
         "kernel.md section 7, 45",
         |_| vec![calls::clock_of(-1, 0)]
@@ -111,7 +122,7 @@ pub(super) const ALL: &[Attempt] = &[
         "user namespace",
         "May it become root of a user namespace by unshare(2)?",
         Owner::Standin,
-        FILTERED,
+        FILTERED_AND_LOCKED,
         "unshare CLONE_NEWUSER",
         "kernel.md section 7, 41: capabilities over the kernel's largest surface",
         |_| vec![unshare("unshare CLONE_NEWUSER", CLONE_NEWUSER)]
@@ -121,7 +132,7 @@ pub(super) const ALL: &[Attempt] = &[
         "user namespace",
         "May it by clone(2)?",
         Owner::Standin,
-        FILTERED,
+        FILTERED_AND_LOCKED,
         "clone CLONE_NEWUSER",
         "kernel.md section 7, 41",
         |_| vec![Call {
@@ -144,7 +155,7 @@ pub(super) const ALL: &[Attempt] = &[
         "user namespace",
         "May it by clone3(2), whose flags no filter can see?",
         Owner::Standin,
-        FILTERED,
+        FILTERED_AND_LOCKED,
         "clone3 CLONE_NEWUSER",
         "crbug.com/1213452: the flags are behind a pointer",
         // struct clone_args: flags, four pointers, exit_signal, three words of stack and tls.
@@ -171,6 +182,7 @@ pub(super) const ALL: &[Attempt] = &[
         Owner::Root,
         &[
             &[Layer::Seccomp],
+            &[Layer::BpfLsm],
             &[Layer::Capabilities],
             &[Layer::Uid],
             &[Layer::Landlock]
@@ -262,7 +274,7 @@ pub(super) const ALL: &[Attempt] = &[
         "PTRACE_TRACEME",
         "May a process ask to be traced?",
         Owner::Standin,
-        FILTERED,
+        FILTERED_AND_LOCKED,
         "ptrace PTRACE_TRACEME",
         "kernel.md section 5",
         |_| vec![calls::call(
@@ -278,6 +290,7 @@ pub(super) const ALL: &[Attempt] = &[
         Owner::Root,
         &[
             &[Layer::CgroupDevice],
+            &[Layer::BpfLsm],
             &[Layer::Capabilities],
             &[Layer::Uid],
             &[Layer::Landlock]

@@ -6,8 +6,8 @@ call may be the last thing that this process does.
 
 An argument is an object of one key: "number"; "bytes" (hexadecimal), handed over by address;
 "buffer" (a name and a length), memory that is filled by the call; "address" of a buffer that has
-been; "int", which stands in a buffer at an offset; "inherited", the first descriptor above 2 that
-this process was started with and whose link in /proc/self/fd begins so, or -1; "result" of an earlier call; "words", 64 bits
+been; "int", which stands in a buffer at an offset; "inherited", the highest descriptor above 2
+that this process was started with and whose link in /proc/self/fd begins so, or -1; "result" of an earlier call; "words", 64 bits
 each, which are arguments themselves.
 """
 import binascii
@@ -67,7 +67,8 @@ started_with = [link for link in links() if link[0] > 2]
 
 
 def inherited(beginning):
-    return next((number for number, link in started_with if link.startswith(beginning)), -1)
+    found = [number for number, link in started_with if link.startswith(beginning)]
+    return found[-1] if found else -1
 
 
 def say(**line):
@@ -88,7 +89,8 @@ def make(call):
     if result == 0 and call.get("child_ms") is not None:
         child(call["child_ms"])
     results.append(result)
-    say(step=call["step"], errno=error)
+    if not call.get("quiet"):
+        say(step=call["step"], errno=error)
     return error == 0
 
 
@@ -106,7 +108,8 @@ def heard(call):
     for argument in call["arguments"]:
         if "buffer" in argument:
             filled = buffers[argument["buffer"][0]].raw.rstrip(b"\0")
-            say(heard=filled.decode("latin-1"))
+            if len(filled) > 8:
+                say(heard=filled.decode("latin-1"))
             found = call.get("finds")
             if found is not None and found.encode() in filled:
                 say(step="found " + found, errno=0)

@@ -30,6 +30,9 @@ pub struct Call {
     /// Whether the next one is made although this one was refused.
     #[serde(default)]
     pub go_on: bool,
+    /// Whether it is left out of the report: what only sets the stage.
+    #[serde(default)]
+    pub quiet: bool,
     /// How often it is made again while it succeeds: answers that come in parts.
     #[serde(default)]
     pub again: u32,
@@ -52,7 +55,7 @@ pub enum Argument {
     /// The address of these bytes.
     #[serde(with = "hex::serde")]
     Bytes(Vec<u8>),
-    /// The first inherited descriptor whose link in `/proc/self/fd` begins so.
+    /// The highest inherited descriptor whose link in `/proc/self/fd` begins so.
     Inherited(String),
     /// The `int` that stands in a buffer at an offset.
     Int(String, usize),
@@ -149,8 +152,8 @@ mod tests {
                 number: nix::libc::SYS_pwrite64,
                 arguments: vec![
                     Argument::Result(0),
-                    Argument::Bytes(b"words".to_vec()),
-                    number(5),
+                    Argument::Bytes(b"nine bytes".to_vec()),
+                    number(10),
                     number(0),
                 ],
                 ..Call::default()
@@ -164,7 +167,7 @@ mod tests {
                     number(64),
                     number(0),
                 ],
-                finds: Some("ord".into()),
+                finds: Some("ne by".into()),
                 ..Call::default()
             },
             Call {
@@ -183,8 +186,8 @@ mod tests {
         let again: Vec<Call> = serde_json::from_str(&text).unwrap();
         let mut report = Report::default();
         make(&again, &mut report).unwrap();
-        assert!(report.said.contains("words"));
-        assert!(report.came_past("found ord"));
+        assert!(report.said.contains("nine bytes"));
+        assert!(report.came_past("found ne by"));
         assert_eq!(report.refusals(), ["close: EBADF"]);
         assert!(!report.came_past("never"));
     }

@@ -67,17 +67,18 @@ pub fn run(
     nonce: &str,
     with: &With<'_>,
 ) -> anyhow::Result<Seen> {
-    let cgroup = Cgroup::below(with.cgroups)?;
-    // Attached until the run is over.
-    let attached = with.hooks.attach(&cgroup.0, |layer| left.keeps(layer))?;
+    let cgroup = Cgroup::below(with.cgroups, left.keeps(Layer::Cgroup))?;
     let (ours, theirs) = channel::pair_seqpacket().context("socketpair")?;
     let child = start(scene, left, theirs, &cgroup, with.carried)?;
     let mut ended = Ended(child);
-    let streams = converse(scene, left, with, &ours).map_err(|error| {
+    // While a session is launched its /dev is made: the hooks come then, as custodyd's let it.
+    let hook = || with.hooks.attach(&cgroup.0, |layer| left.keeps(layer));
+    let (streams, attached) = converse(scene, left, with, &ours, hook).map_err(|error| {
         let said = ended.said();
         error.context(format!("custody-launch: {said}"))
     })?;
     let (stdout, stderr) = exchange(streams, attack)?;
+    // Attached until the run is over.
     drop(attached);
     arms::see(scene, &stdout, &stderr, nonce, arms::ON_ITS_WAY)
 }
@@ -135,12 +136,13 @@ struct Streams {
 }
 
 /// Plan, report, last word.
-fn converse(
+fn converse<T>(
     scene: &Scene,
     left: &Left,
     with: &With<'_>,
     ours: &OwnedFd,
-) -> anyhow::Result<Streams> {
+    sealed: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<(Streams, T)> {
     let probe = scene.program("custody-probe");
     let mut command = b"1\0".to_vec();
     command.extend_from_slice(probe.as_os_str().as_encoded_bytes());
@@ -208,8 +210,9 @@ fn converse(
         stderr: take(Role::Stderr).context("no standard error")?.into(),
         _listener: take(Role::Listener),
     };
+    let sealed = sealed()?;
     channel::send(ours.as_fd(), &frame::datagram(&Go)?, &[])?;
-    Ok(streams)
+    Ok((streams, sealed))
 }
 
 /// Gives the attack, reads what comes, until both ends are closed.
@@ -232,19 +235,24 @@ fn exchange(mut streams: Streams, attack: &Attack) -> anyhow::Result<(Vec<u8>, V
 }
 
 /// A cgroup of the run's own, for the hooks that it keeps.
-struct Cgroup(PathBuf);
+/// With the layer, whoever is left in it ends with the run.
+struct Cgroup(PathBuf, bool);
 
 impl Cgroup {
-    fn below(folder: &Path) -> anyhow::Result<Self> {
+    fn below(folder: &Path, kills: bool) -> anyhow::Result<Self> {
         let path = folder.join(format!("isolate-{}", super::scene::nonce()?));
         fs::create_dir(&path).with_context(|| format!("`{}`", path.display()))?;
-        Ok(Self(path))
+        Ok(Self(path, kills))
     }
 }
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
         // What does not go now goes with the installation.
+        if !self.1 {
+            drop(fs::remove_dir(&self.0));
+            return;
+        }
         drop(fs::write(self.0.join("cgroup.kill"), "1"));
         for _ in 0..100 {
             if fs::remove_dir(&self.0).is_ok() {
