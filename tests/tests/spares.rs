@@ -84,7 +84,7 @@ fn a_session_is_served_by_a_launcher_that_was_ready_and_each_serves_one() {
 
 #[test]
 #[serial_test::file_serial(custody)]
-fn a_launcher_that_died_or_knows_other_mounts_serves_nobody() {
+fn a_launcher_that_died_serves_nobody() {
     if !ground::can_run() {
         return;
     }
