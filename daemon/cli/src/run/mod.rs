@@ -16,12 +16,8 @@ mod terminal;
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     fmt::Display,
-    fs::File,
     io::{self, IsTerminal as _},
-    os::{
-        fd::{AsFd as _, BorrowedFd, OwnedFd},
-        unix::fs::OpenOptionsExt as _,
-    },
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     path::Path,
 };
 
@@ -92,14 +88,22 @@ fn private_pty() -> Option<custody_wire::launch::WindowSize> {
     }
 }
 
-/// The folder as the caller sees it: his own permission, his own links.
+/// The folder, with the caller's own permission, and through no symlink: an agent that had the
+/// folder above it may have left one there, which leads the next session elsewhere.
 fn open(path: &Path) -> anyhow::Result<OwnedFd> {
-    let file = File::options()
-        .read(true)
-        .custom_flags(libc::O_PATH | libc::O_DIRECTORY)
-        .open(path)
-        .with_context(|| format!("--workdir `{}`", path.display()))?;
-    Ok(file.into())
+    let name = path.display();
+    custody_sys::path::folder(path).map_err(|error| {
+        let is_link = error.raw_os_error() == Some(libc::ELOOP);
+        let error = anyhow::Error::from(error);
+        match path.canonicalize() {
+            Ok(real) if is_link => error.context(format!(
+                "--workdir `{name}` leads through a symlink, and no session begins behind one; if \
+                 it is to be there, give the folder's own path: `{}`",
+                real.display()
+            )),
+            Ok(_) | Err(_) => error.context(format!("--workdir `{name}`")),
+        }
+    })
 }
 
 fn once_each<N: Ord + Display, V>(

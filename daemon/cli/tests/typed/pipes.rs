@@ -305,6 +305,26 @@ fn a_wrong_workdir_is_said_before_anything_is_asked() {
 }
 
 #[test]
+fn a_workdir_behind_a_symlink_is_refused_and_its_own_path_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+    std::fs::create_dir(&real).unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    std::fs::create_dir(real.join("below")).unwrap();
+    for path in [link.clone(), link.join("below")] {
+        let output = custody(&["run", "--workdir", path.to_str().unwrap(), "--", "x"])
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(125));
+        let said = stderr(&output);
+        let own = path.canonicalize().unwrap();
+        let own = own.to_str().unwrap();
+        assert!(said.contains("symlink") && said.contains(own), "{said}");
+    }
+}
+
+#[test]
 fn ps_stop_and_status_say_what_the_service_says() {
     let service = Service::new();
     let (request, output) = service.answer_one(&["ps"], &Answer::Sessions(Vec::new()));
