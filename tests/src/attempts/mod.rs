@@ -1,24 +1,31 @@
 //! The attempts: each is data and a function, one file for each class of §12.2.
 
+mod aftermath;
 mod authenticated_client;
 mod calls;
+mod covert;
+mod custody;
 mod descriptors;
 mod extracted_callable;
 mod frames;
+mod gate;
 mod holders;
+mod lifecycle;
 mod network;
 mod processes;
 mod shared_process_credential;
 mod sockets;
 mod surface;
+mod terminal;
 mod unregistered_tool;
 mod without_authorization;
+mod workspace;
 
 use custody_wire::layer::Layer;
 
 use crate::{
     evidence::row::Class,
-    probe::{Attack, Effect},
+    probe::{Attack, Effect, Report},
     suite::scene::Scene,
 };
 
@@ -90,8 +97,12 @@ impl Attempt {
 pub enum Proof {
     /// Nothing but what counts always: the witness saw the nonce, or a canary was read.
     Effect,
+    /// What the probe heard, in a form that the search for canaries does not know.
+    Heard(fn(&Scene, &Place, &Report) -> Option<String>),
     /// What the attack left on the host: looked at from outside, after the arm.
     Outside(fn(&Scene, &Place) -> anyhow::Result<Option<String>>),
+    /// What came to the terminal that the arm's standard error is: with this proof it is one.
+    Shown(fn(&str) -> Option<String>),
     /// The door itself: the probe came past this step. For what the kernel alone can answer, where
     /// no effect could be had without harm to the host.
     Step(&'static str),
@@ -170,6 +181,13 @@ pub enum Promised {
     /// Legs of confinement, each tried alone: a layer, or layers that are nothing apart (a pid
     /// namespace without its own `/proc` shows the host's).
     Layers(&'static [Leg]),
+    /// A rule that says nothing to the agent: what it takes out is just not there. Not ablated.
+    Quietly {
+        /// Whose rule.
+        by: &'static str,
+        /// The mutant's name.
+        mutant: &'static str,
+    },
 }
 
 /// Who owns an attempt's target.
@@ -236,11 +254,13 @@ pub enum TwinShows {
     Planted,
     /// It heard this in an answer.
     Said(&'static str),
+    /// The terminal that its standard error is was shown this.
+    Shown(&'static str),
     /// It came past this step.
     Step(&'static str),
 }
 
-/// Every attempt, in the order of the specification's classes.
+/// Every attempt: the specification's classes in their order, then what lies beyond them.
 pub fn all() -> Vec<&'static Attempt> {
     [
         without_authorization::ALL,
@@ -254,6 +274,13 @@ pub fn all() -> Vec<&'static Attempt> {
         processes::ALL,
         sockets::ALL,
         surface::ALL,
+        gate::ALL,
+        custody::ALL,
+        lifecycle::ALL,
+        workspace::ALL,
+        aftermath::ALL,
+        terminal::ALL,
+        covert::ALL,
     ]
     .into_iter()
     .flatten()

@@ -7,6 +7,7 @@
 //! **Invariant:** the probe judges nothing. It says what each step answered and hands over what it
 //! could read; whether an effect happened is the witness's to say.
 
+mod acts;
 mod calls;
 mod holdings;
 mod linger;
@@ -14,6 +15,7 @@ mod local;
 mod memory;
 mod message;
 mod network;
+mod oracle;
 mod plant;
 mod program;
 mod report;
@@ -23,6 +25,7 @@ use std::{net::SocketAddr, path::PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    acts::{Act, Node},
     calls::{Argument, Call, PYTHON},
     linger::linger,
     local::{Address, How},
@@ -37,6 +40,11 @@ pub use self::{
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(tag = "attack", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Attack {
+    /// Handle files.
+    Acts {
+        /// How.
+        acts: Vec<Act>,
+    },
     /// Make system calls, one after the other, until one is refused.
     Calls {
         /// Which.
@@ -119,6 +127,15 @@ pub enum Attack {
         /// What is said.
         lines: Vec<Line>,
     },
+    /// Guess at a secret, one character after the other, by what a tool sends back.
+    Oracle {
+        /// The session's socket.
+        socket: PathBuf,
+        /// The tool.
+        tool: String,
+        /// What is known of the secret: how it begins.
+        known: String,
+    },
     /// Take a descriptor that someone hands out, and speak HTTP to it.
     Passed {
         /// Who does.
@@ -196,6 +213,7 @@ pub fn run(attack: &Attack) -> Report {
 
 fn attempt(attack: &Attack, report: &mut Report) -> Option<()> {
     match attack {
+        Attack::Acts { acts } => acts::all(acts, report),
         Attack::Calls { calls } => calls::make(calls, report),
         Attack::Descriptors { effect } => holdings::descriptors(effect, report),
         Attack::DriveConnector {
@@ -217,6 +235,11 @@ fn attempt(attack: &Attack, report: &mut Report) -> Option<()> {
             effect,
         } => memory::look(*by, pids, *everyone, effect, report),
         Attack::Message { socket, lines } => message::speak(socket, lines, report),
+        Attack::Oracle {
+            socket,
+            tool,
+            known,
+        } => oracle::grow(socket, tool, known, report),
         Attack::Passed { by, effect } => local::passed(by, effect, report),
         Attack::Program {
             program,

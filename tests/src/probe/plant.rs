@@ -54,7 +54,8 @@ pub(super) fn twin(of: &Attack, plant: &str, report: &mut Report) -> Option<()> 
             report.absorb(super::run(&Attack::Passed { by, effect }));
             Some(())
         }
-        Attack::Calls { .. }
+        Attack::Acts { .. }
+        | Attack::Calls { .. }
         | Attack::DriveConnector { .. }
         | Attack::ForgePermit { .. }
         | Attack::ForgePlan { .. }
@@ -62,6 +63,7 @@ pub(super) fn twin(of: &Attack, plant: &str, report: &mut Report) -> Option<()> 
         | Attack::Linger { .. }
         | Attack::Local { .. }
         | Attack::Message { .. }
+        | Attack::Oracle { .. }
         | Attack::Program { .. }
         | Attack::Tcp { .. }
         | Attack::Twin { .. } => {

@@ -28,6 +28,16 @@ impl Upstream {
         Self { witness, token }
     }
 
+    /// The same way with another token.
+    pub(super) fn with_token(&self, token: &str) -> Self {
+        Self::new(self.witness, token.into())
+    }
+
+    /// The token, for what keeps it badly.
+    pub(super) fn token(&self) -> &str {
+        &self.token
+    }
+
     /// Asks the witness; the answer's bytes as they came.
     ///
     /// # Errors

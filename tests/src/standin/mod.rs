@@ -7,6 +7,7 @@
 //!
 //! **Invariant:** it is never started by the service and never shown in a session.
 
+mod careless;
 mod deputy;
 mod dispatcher;
 mod giver;

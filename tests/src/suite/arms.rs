@@ -1,11 +1,12 @@
 //! The arms that need no service: the probe with every layer removed.
 
 use std::{
-    io::Write as _,
+    io::{Read as _, Write as _},
     os::{
         fd::{AsFd, AsRawFd as _, OwnedFd},
         unix::{net::UnixStream, process::CommandExt as _},
     },
+    path::Path,
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
@@ -26,7 +27,7 @@ use super::{
     scene::{SHARED_UID, Scene},
 };
 use crate::{
-    attempts::{Carries, Owner},
+    attempts::{Carries, Owner, Proof},
     probe::{Attack, Report},
 };
 
@@ -120,7 +121,7 @@ fn inherited(fd: impl AsFd) -> anyhow::Result<OwnedFd> {
 /// When the probe cannot be started or the witness's record not be read.
 pub fn reach(
     scene: &Scene,
-    owner: Owner,
+    (owner, stderr): (Owner, Stderr),
     attack: &Attack,
     nonce: &str,
     carried: &Carried,
@@ -133,7 +134,7 @@ pub fn reach(
     };
     command.uid(uid).gid(uid).current_dir("/");
     carried.into_environment(&mut command);
-    run(scene, command, attack, nonce, ON_ITS_WAY)
+    run(scene, (command, stderr), attack, nonce, ON_ITS_WAY)
 }
 
 /// Gives `attack` to `command` and sees what comes of it.
@@ -142,17 +143,37 @@ pub fn reach(
 /// When the command cannot be started or the witness's record not be read.
 pub fn run(
     scene: &Scene,
-    mut command: Command,
+    (mut command, stderr): (Command, Stderr),
     attack: &Attack,
     nonce: &str,
     patience: Duration,
 ) -> anyhow::Result<Seen> {
+    let terminal = match stderr {
+        Stderr::Pipe => {
+            command.stderr(Stdio::piped());
+            None
+        }
+        Stderr::Terminal => {
+            let pty = custody_sys::pty::open(Path::new("/dev/pts")).context("a pty")?;
+            command.stderr(pty.slave);
+            Some(pty.master)
+        }
+    };
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
         .spawn()
         .context("start the arm")?;
+    // Its copy of the terminal's slave: with the child's own gone, the master comes to its end.
+    drop(command);
+    let shown = terminal.map(|master| {
+        thread::spawn(move || {
+            let mut bytes = Vec::new();
+            // The end of a pty is an error (EIO, pty(7)); what came before it is there.
+            drop(std::fs::File::from(master).read_to_end(&mut bytes));
+            bytes
+        })
+    });
     if let Some(mut stdin) = child.stdin.take() {
         // A child that is gone already reads nothing: its output says why.
         drop(stdin.write_all(&serde_json::to_vec(attack)?));
@@ -173,7 +194,32 @@ pub fn run(
         waiting.join()
     })
     .map_err(|_panic| anyhow::anyhow!("the arm's reader panicked"))??;
-    see(scene, &output.stdout, &output.stderr, nonce, patience)
+    let stderr = match shown {
+        None => output.stderr,
+        Some(reader) => reader
+            .join()
+            .map_err(|_panic| anyhow::anyhow!("the terminal's reader panicked"))?,
+    };
+    see(scene, &output.stdout, &stderr, nonce, patience)
+}
+
+/// What an arm's standard error is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Stderr {
+    /// A pipe.
+    Pipe,
+    /// A terminal: a pty whose other end the suite reads.
+    Terminal,
+}
+
+impl Stderr {
+    /// What `proof` needs.
+    pub const fn of(proof: Proof) -> Self {
+        match proof {
+            Proof::Effect | Proof::Heard(_) | Proof::Outside(_) | Proof::Step(_) => Self::Pipe,
+            Proof::Shown(_) => Self::Terminal,
+        }
+    }
 }
 
 /// How long an effect may be on its way to the witness when nothing refused it.

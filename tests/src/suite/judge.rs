@@ -31,17 +31,22 @@ impl Seen {
     /// # Errors
     /// When the host cannot be looked at.
     pub fn by(mut self, proof: Proof, scene: &Scene, place: &Place) -> anyhow::Result<Self> {
-        if self.reached.is_none() {
-            self.reached = match proof {
-                Proof::Effect => None,
-                Proof::Outside(look) => look(scene, place)?,
-                Proof::Step(step) => self
-                    .report
-                    .as_ref()
-                    .filter(|report| report.came_past(step))
-                    .map(|_| format!("it came past `{step}`")),
-            };
-        }
+        // Looked at always: the look takes away what the arm left.
+        let seen = match proof {
+            Proof::Effect => None,
+            Proof::Heard(find) => self
+                .report
+                .as_ref()
+                .and_then(|report| find(scene, place, report)),
+            Proof::Outside(look) => look(scene, place)?,
+            Proof::Shown(find) => find(&self.noise),
+            Proof::Step(step) => self
+                .report
+                .as_ref()
+                .filter(|report| report.came_past(step))
+                .map(|_| format!("it came past `{step}`")),
+        };
+        self.reached = self.reached.or(seen);
         Ok(self)
     }
 
@@ -116,7 +121,7 @@ pub fn judge(attempt: &Attempt, arms: &Arms, plant: &str, terms: &Terms) -> Row 
     let outcome = outcome(attempt, &arms.confined, &reach, &twin, &legs);
     let mut single_legs = Vec::new();
     match &attempt.promised {
-        Promised::Gate { mutant, .. } => notes.push(format!(
+        Promised::Gate { mutant, .. } | Promised::Quietly { mutant, .. } => notes.push(format!(
             "not ablated; mutant {mutant}, which this version does not have yet"
         )),
         Promised::Layers(_) if matches!(outcome, Outcome::Refused { .. }) => {
@@ -192,6 +197,7 @@ fn blank(attempt: &Attempt, outcome: Outcome, terms: &Terms) -> Row {
 fn promised(promised: &Promised) -> Vec<String> {
     match promised {
         Promised::Gate { .. } => vec!["gate".into()],
+        Promised::Quietly { by, .. } => vec![(*by).into()],
         Promised::Layers(legs) => legs.iter().map(|leg| joined(leg)).collect(),
     }
 }
@@ -219,6 +225,10 @@ fn twin(shows: TwinShows, seen: &Seen, plant: &str) -> Control {
         TwinShows::Said(words) => report
             .filter(|report| report.said.contains(words))
             .map(|_| format!("it heard `{words}`")),
+        TwinShows::Shown(words) => seen
+            .noise
+            .contains(words)
+            .then(|| format!("the terminal was shown {words:?}")),
         TwinShows::Step(step) => report
             .filter(|report| report.came_past(step))
             .map(|_| format!("it came past `{step}`")),
@@ -274,8 +284,16 @@ fn outcome(
         };
     }
     let inconclusive = |why: String| Outcome::Inconclusive { why };
-    let Some(report) = &confined.report else {
-        return inconclusive(confined.refusals());
+    let empty = Report::default();
+    let report = match (&confined.report, &attempt.promised) {
+        (Some(report), _) => report,
+        // A rule may end the whole session, the probe with it: then the operator is told.
+        (None, Promised::Gate { says, .. })
+            if says.iter().any(|words| confined.noise.contains(words)) =>
+        {
+            &empty
+        }
+        (None, _) => return inconclusive(confined.refusals()),
     };
     if !reach.holds {
         return inconclusive(format!("the reach arm does not reach: {}", reach.what));
@@ -294,6 +312,10 @@ fn outcome(
                 None => inconclusive(format!("not reached, and no rule is named: {heard}")),
             }
         }
+        Promised::Quietly { by, .. } => Outcome::Refused {
+            layer: (*by).into(),
+            reason: "nothing of it came through".into(),
+        },
         Promised::Layers(_) => {
             let saw = confined.refusals();
             if let Some(leg) = refused_without_any(legs) {

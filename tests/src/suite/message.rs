@@ -47,6 +47,32 @@ pub fn raw(scene: &Scene, arm: Arm, line: String) -> Attack {
     }
 }
 
+/// Says messages where a call is expected, many at once, and hears every answer.
+pub fn several(scene: &Scene, arm: Arm, messages: &[Value]) -> Attack {
+    // What is not read yet has room in a socket's buffer, on both sides.
+    const AT_ONCE: usize = 40;
+    let mut attack = raw(scene, arm, String::new());
+    let Attack::Message { lines, .. } = &mut attack else {
+        return attack;
+    };
+    lines.pop();
+    for together in messages.chunks(AT_ONCE) {
+        let texts: Vec<String> = together.iter().map(Value::to_string).collect();
+        // A notification has no answer but the dispatcher's.
+        let answers = together
+            .iter()
+            .filter(|message| arm == Arm::Reach || message.get("id").is_some())
+            .count();
+        // An empty line says nothing.
+        let rest = (1..answers).map(|_| String::new());
+        lines.extend([texts.join("\n")].into_iter().chain(rest).map(|text| Line {
+            text,
+            answered: answers > 0,
+        }));
+    }
+    attack
+}
+
 /// The call that the policy allows.
 pub fn allowed(scene: &Scene, effect: &Effect) -> Attack {
     call(

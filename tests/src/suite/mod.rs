@@ -9,6 +9,7 @@ pub mod detour;
 pub mod guard;
 pub mod hooks;
 mod host_facts;
+pub mod interfere;
 pub mod isolate;
 pub mod judge;
 pub mod message;

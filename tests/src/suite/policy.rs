@@ -38,7 +38,14 @@ connector = "http"
 [credentials.service.floor]
 origins = ["http://@SERVICE@"]
 methods = ["GET", "POST"]
-paths = ["/v1/messages", "/v1/notes/{}", "/v1/reflect"]
+paths = [
+    "/v1/messages",
+    "/v1/notes/{}",
+    "/v1/notes/{}/append",
+    "/v1/redirect",
+    "/v1/reflect",
+    "/v1/tokens",
+]
 addresses = ["127.0.0.1/32"]
 
 [tools.send_message]
@@ -98,6 +105,84 @@ timeout_ms = 10000
 authority = "payload"
 type = "string"
 max_length = 500
+
+[tools.reflect_held]
+description = "The same, for one whose answers are cut."
+credential = "service"
+risk = "write"
+result = "trusted"
+on_taint = "trusted_sinks"
+
+[tools.reflect_held.request]
+method = "POST"
+url = "http://@SERVICE@/v1/reflect"
+body = { text = "{text}" }
+timeout_ms = 10000
+
+[tools.reflect_held.arguments.text]
+authority = "payload"
+type = "string"
+max_length = 500
+
+[tools.reflect_as]
+description = "Has what came along sent back in another form."
+credential = "service"
+risk = "read"
+result = "trusted"
+on_taint = "pass"
+
+[tools.reflect_as.request]
+method = "GET"
+url = "http://@SERVICE@/v1/reflect?as={form}"
+timeout_ms = 10000
+
+[tools.reflect_as.arguments.form]
+authority = "payload"
+type = "string"
+max_length = 40
+
+[tools.append_note]
+description = "Appends to a note."
+credential = "service"
+risk = "write"
+result = "trusted"
+
+[tools.append_note.request]
+method = "POST"
+url = "http://@SERVICE@/v1/notes/{note}/append"
+timeout_ms = 10000
+
+[tools.append_note.arguments.note]
+authority = "payload"
+type = "string"
+max_length = 500
+
+[tools.go_on]
+description = "Has the service say where to go on."
+credential = "service"
+risk = "write"
+result = "trusted"
+
+[tools.go_on.request]
+method = "POST"
+url = "http://@SERVICE@/v1/redirect?to={to}"
+timeout_ms = 10000
+
+[tools.go_on.arguments.to]
+authority = "payload"
+type = "string"
+max_length = 500
+
+[tools.mint_token]
+description = "Has the service make a token."
+credential = "service"
+risk = "write"
+result = "trusted"
+
+[tools.mint_token.request]
+method = "POST"
+url = "http://@SERVICE@/v1/tokens"
+timeout_ms = 10000
 "#;
 
 #[cfg(test)]
@@ -112,7 +197,7 @@ mod tests {
             let text = text(service, Path::new("/opt/custody"), profile);
             let name = PolicyName::parse(NAME).unwrap();
             let policy = Policy::compile(&name, &text).unwrap();
-            assert_eq!(policy.tools().len(), 3);
+            assert_eq!(policy.tools().len(), 8);
         }
     }
 }

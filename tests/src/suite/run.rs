@@ -238,7 +238,7 @@ fn warm_up(host: &Host, scene: &mut Scene) -> anyhow::Result<Vec<LayerSaid>> {
     let seen = confined(
         host,
         scene,
-        Workspace::None,
+        (Workspace::None, arms::Stderr::Pipe),
         &attack,
         &nonce,
         &Carried::nothing(),

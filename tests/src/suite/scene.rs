@@ -68,6 +68,8 @@ pub struct Scene {
     pub ports: standin::Ports,
     /// A token that is given to the agent on purpose.
     leaked: String,
+    /// A token that the service makes for whoever asks with one of its own.
+    pub made: String,
     /// What must never be read: canary and whose it is.
     canaries: Vec<(String, &'static str)>,
     /// Processes of the service that hold credentials, for the confined arm.
@@ -102,11 +104,13 @@ impl Scene {
         let vault = canary("vault")?;
         let held = canary("held")?;
         let client = canary("client")?;
+        let made = format!("made{}", random()?);
         let leaked = format!("leaked{}", random()?);
         let tokens = [
             ("vault", vault.as_str()),
             ("client", &client),
             ("leaked", &leaked),
+            ("made", &made),
         ];
         let witness = Running::start(programs, &tokens, "{}")?;
         let witness_address = witness.address();
@@ -152,6 +156,7 @@ impl Scene {
             plant: canary("twin")?,
             credential_file,
             leaked,
+            made,
             canaries: vec![
                 (vault, "the vault's credential"),
                 (client, "the client's token"),

@@ -100,14 +100,15 @@ impl Ground<'_> {
         let (seen_confined, nonce) = self.in_session(attempt, Arm::Confined)?;
         let observed = mark.counted(self.host);
         let (attack, place, carried) = self.prepare(attempt, Arm::Reach)?;
-        let reach = arms::reach(scene, attempt.owner, &attack, &place.nonce, &carried)?.by(
+        let to = (attempt.owner, arms::Stderr::of(attempt.proof));
+        let reach = arms::reach(scene, to, &attack, &place.nonce, &carried)?.by(
             attempt.proof,
             scene,
             &place,
         )?;
         let (twin, _) = self.in_session(attempt, Arm::Twin)?;
         let legs: &[&[Layer]] = match &attempt.promised {
-            Promised::Gate { .. } => &[],
+            Promised::Gate { .. } | Promised::Quietly { .. } => &[],
             Promised::Layers(legs) => legs,
         };
         let isolated = self
@@ -151,7 +152,7 @@ impl Ground<'_> {
         let seen = confined(
             self.host,
             self.scene,
-            attempt.workspace,
+            (attempt.workspace, arms::Stderr::of(attempt.proof)),
             &attack,
             &place.nonce,
             &carried,
@@ -211,7 +212,7 @@ pub(super) fn effect(nonce: &str) -> Effect {
 pub(super) fn confined(
     host: &Host,
     scene: &Scene,
-    workspace: Workspace,
+    (workspace, stderr): (Workspace, arms::Stderr),
     attack: &Attack,
     nonce: &str,
     carried: &Carried,
@@ -229,7 +230,7 @@ pub(super) fn confined(
     command.arg("--").arg(host.programs().join("custody-probe"));
     carried.into_environment(&mut command);
     // What comes late is seen when the witness is asked again, at the end of all.
-    arms::run(scene, command, attack, nonce, Duration::ZERO)
+    arms::run(scene, (command, stderr), attack, nonce, Duration::ZERO)
 }
 
 #[cfg(test)]
