@@ -344,6 +344,14 @@ mod tests {
     }
 
     #[test]
+    fn the_suite_is_as_wide_as_it_is_said_to_be() {
+        let all = all();
+        let mechanisms: BTreeSet<_> = all.iter().map(|attempt| attempt.mechanism).collect();
+        assert!(all.len() >= 90, "{} rows", all.len());
+        assert!(mechanisms.len() >= 60, "{} mechanisms", mechanisms.len());
+    }
+
+    #[test]
     fn every_attempt_is_expected_before_the_run_under_every_profile() {
         for profile in Profile::ALL {
             let expected = expected::of(profile, "6.12".parse().unwrap()).unwrap();

@@ -126,8 +126,8 @@ fn main() -> anyhow::Result<ExitCode> {
             only: options.only,
             ablate,
             profile: options.profile,
-            policy: Vec::new(),
             stopped: Some(&STOPPED),
+            ..run::Options::default()
         },
         half,
         &mut show,

@@ -150,4 +150,4 @@ impl Line {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

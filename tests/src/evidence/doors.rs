@@ -53,10 +53,20 @@ pub fn of(rows: &[Row], kernel: &str, profile: &str) -> Doors {
 }
 
 fn door(row: &Row) -> Door {
-    let mut locks: Vec<String> = row.alone().map(String::from).collect();
-    if let (true, Outcome::Refused { layer, .. }) = (locks.is_empty(), &row.outcome) {
-        locks.push(layer.clone());
-    }
+    let locks = match &row.outcome {
+        Outcome::Refused { layer, .. } => {
+            let alone: Vec<String> = row.alone().map(String::from).collect();
+            if alone.is_empty() {
+                vec![layer.clone()]
+            } else {
+                alone
+            }
+        }
+        // What was not refused shows no lock.
+        Outcome::Inconclusive { .. } | Outcome::NotAttempted { .. } | Outcome::Reached { .. } => {
+            Vec::new()
+        }
+    };
     Door {
         id: row.id.clone(),
         mechanism: row.mechanism.clone(),

@@ -23,7 +23,7 @@ use self::{
     doors::Doors,
     non_claims::NonClaim,
     row::Row,
-    status::{EStatus, RegisterHalf},
+    status::{EStatus, RefusedConfiguration, RegisterHalf},
 };
 
 /// The version of the evidence's format.
@@ -50,6 +50,8 @@ pub struct Evidence {
     pub ablation: Ablation,
     /// Door, locks, attempt.
     pub doors: Doors,
+    /// Configurations in which an attempt succeeds, and which are refused.
+    pub refused_configurations: Vec<RefusedConfiguration>,
     /// How much of the zone was watched, and what was not.
     pub observation: Vec<String>,
     /// The computed status of property E.

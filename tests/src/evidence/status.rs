@@ -128,6 +128,10 @@ pub fn compute(
         if let Outcome::NotAttempted { need } = &row.outcome {
             caveats.push(format!("`{}` was not attempted: it needs {need}", row.id));
         }
+        // A door that nobody knows to be closed reaches no protected effect by itself.
+        if let (Class::Confinement, Outcome::Inconclusive { why }) = (row.class, &row.outcome) {
+            caveats.push(format!("`{}` is inconclusive: {why}", row.id));
+        }
         caveats.extend(row.notes.iter().map(|note| format!("`{}`: {note}", row.id)));
     }
 
@@ -226,7 +230,7 @@ fn missing_halves(
             ));
         }
     }
-    for row in rows {
+    for row in rows.iter().filter(|row| row.class != Class::Confinement) {
         match &row.outcome {
             Outcome::Inconclusive { why } => {
                 missing.push(format!("`{}` is inconclusive: {why}", row.id));

@@ -23,8 +23,11 @@ use anyhow::{Context as _, bail, ensure};
 
 pub use self::programs::{Missing, folder as programs_folder};
 
-/// How long the service may take to start, a session to end.
+/// How long a session may take to end, and other things of a moment.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long the service may take to start: an emulated machine verifies each eBPF program slowly.
+const START: Duration = Duration::from_secs(180);
 
 /// The first uid of all test installations: above custodyd's defaults and what others hand out,
 /// below 2^31 (systemd's UIDS-GIDS document).
@@ -119,7 +122,7 @@ impl Host {
             .spawn()
             .context("start custodyd")?;
         self.daemon = Some(child);
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + START;
         loop {
             if let Some(status) = self.ended()? {
                 bail!("custodyd ended ({status}): {}", self.log_tail());

@@ -12,6 +12,7 @@ use std::{
     },
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::mpsc::{self, RecvTimeoutError},
     thread,
 };
 
@@ -28,12 +29,14 @@ use nix::{
     fcntl::{FcntlArg, FdFlag, fcntl},
     mount::{MsFlags, mount},
     sched::{CloneFlags, unshare},
+    sys::socket::{setsockopt, sockopt},
 };
 
 use super::{
     arms::{self, Carried},
     hooks::Hooks,
     judge::{Left, Seen},
+    lsm::Lsm,
     scene::Scene,
 };
 use crate::{attempts::Workspace, probe::Attack};
@@ -48,8 +51,10 @@ pub struct With<'a> {
     pub carried: &'a Carried,
     /// The folder of the runs' cgroups, under no hook.
     pub cgroups: &'a Path,
-    /// custodyd's hooks.
+    /// custodyd's hooks of a cgroup.
     pub hooks: &'a Hooks,
+    /// BPF LSM, where sessions have it.
+    pub lsm: Option<&'a Lsm>,
     /// The profile of the sessions.
     pub profile: Profile,
     /// Whether the session has the shared workspace.
@@ -67,17 +72,31 @@ pub fn run(
     nonce: &str,
     with: &With<'_>,
 ) -> anyhow::Result<Seen> {
-    let cgroup = Cgroup::below(with.cgroups, left.keeps(Layer::Cgroup))?;
+    let lsm = with.lsm.filter(|_| left.keeps(Layer::BpfLsm));
+    let folder = lsm.map_or(with.cgroups, Lsm::folder);
+    let cgroup = Cgroup::below(folder, left.keeps(Layer::Cgroup))?;
     let (ours, theirs) = channel::pair_seqpacket().context("socketpair")?;
+    if let Some(lsm) = lsm {
+        lsm.open(&cgroup.0, with.profile)?;
+        if let Some(mark) = lsm.mark() {
+            setsockopt(&theirs, sockopt::Mark, &mark).context("SO_MARK")?;
+        }
+    }
     let child = start(scene, left, theirs, &cgroup, with.carried)?;
     let mut ended = Ended(child);
     // While a session is launched its /dev is made: the hooks come then, as custodyd's let it.
-    let hook = || with.hooks.attach(&cgroup.0, |layer| left.keeps(layer));
+    let hook = || {
+        let attached = with.hooks.attach(&cgroup.0, |layer| left.keeps(layer))?;
+        if let Some(lsm) = lsm {
+            lsm.seal(&cgroup.0, with.profile)?;
+        }
+        Ok(attached)
+    };
     let (streams, attached) = converse(scene, left, with, &ours, hook).map_err(|error| {
         let said = ended.said();
         error.context(format!("custody-launch: {said}"))
     })?;
-    let (stdout, stderr) = exchange(streams, attack)?;
+    let (stdout, stderr) = cgroup.patient(|| exchange(streams, attack))?;
     // Attached until the run is over.
     drop(attached);
     arms::see(scene, &stdout, &stderr, nonce, arms::ON_ITS_WAY)
@@ -243,6 +262,24 @@ impl Cgroup {
         let path = folder.join(format!("isolate-{}", super::scene::nonce()?));
         fs::create_dir(&path).with_context(|| format!("`{}`", path.display()))?;
         Ok(Self(path, kills))
+    }
+}
+
+impl Cgroup {
+    /// Does what may wait for the run's processes; where it lasts too long, they are killed.
+    fn patient<T>(&self, what: impl FnOnce() -> T) -> T {
+        let (over, waits) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                if waits.recv_timeout(arms::PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                    // Gone already is as good.
+                    drop(fs::write(self.0.join("cgroup.kill"), "1"));
+                }
+            });
+            let done = what();
+            drop(over);
+            done
+        })
     }
 }
 

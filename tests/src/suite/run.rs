@@ -15,6 +15,7 @@ use super::{
     hooks::Hooks,
     host_facts,
     judge::Terms,
+    lsm::Lsm,
     observation, policy,
     scene::{self, Installation, Scene},
     trial::{Ablate, Ground, confined, effect},
@@ -24,7 +25,7 @@ use crate::{
     evidence::{
         self, Evidence, FORMAT, LayerSaid, ablation, counts, doors, expected, non_claims,
         row::{Outcome, Row},
-        status::{self, RegisterHalf},
+        status::{self, RefusedConfiguration, RegisterHalf},
         words,
     },
     host::{Host, Setup},
@@ -48,6 +49,8 @@ pub struct Options {
     pub ablate: Ablate,
     /// The profile of the sessions.
     pub profile: Profile,
+    /// Configurations that are refused, as their own run showed it (§12.3).
+    pub refused: Vec<RefusedConfiguration>,
     /// Changes to the policy's text, for a test that takes a property away.
     pub policy: Vec<(String, String)>,
     /// Set when the run is to end: it stops before the next row and cleans up.
@@ -60,6 +63,7 @@ impl Default for Options {
             only: Vec::new(),
             ablate: Ablate::Promised,
             profile: Profile::Standard,
+            refused: Vec::new(),
             policy: Vec::new(),
             stopped: None,
         }
@@ -108,10 +112,16 @@ pub fn run(
     let before = host_facts::programs(&host.programs())?;
     let hooks = Hooks::pinned_in(&host.pin_folder())?;
     let here = here(&layers);
+    let lsm = if here.contains(&Layer::BpfLsm) {
+        Some(Lsm::beside(&host, &scene.credential_file)?)
+    } else {
+        None
+    };
     let ground = Ground {
         scene: &scene,
         host: &host,
         hooks: &hooks,
+        lsm: lsm.as_ref(),
         layers: &here,
         terms: &terms,
         ablate: &options.ablate,
@@ -154,7 +164,7 @@ pub fn run(
     let e_status = status::compute(
         &rows,
         register.as_ref(),
-        &[],
+        &options.refused,
         scope(&facts, options.profile, register.as_ref()),
     );
     let observation = observation::of(&scene, &host, &rows)?;
@@ -166,6 +176,7 @@ pub fn run(
         register,
         counts: counts::of(&rows),
         ablation: ablation::of(&rows, options.ablate == Ablate::all()),
+        refused_configurations: options.refused.clone(),
         doors: doors::of(&rows, &terms.kernel, options.profile.as_str()),
         attempts: rows,
         observation,

@@ -10,6 +10,7 @@ use super::{
     hooks::Hooks,
     isolate,
     judge::{self, Arms, Left, Seen, Terms},
+    lsm::Lsm,
     observation::Mark,
     policy,
     scene::{self, Scene},
@@ -28,8 +29,10 @@ pub(super) struct Ground<'a> {
     pub(super) scene: &'a Scene,
     /// The installation.
     pub(super) host: &'a Host,
-    /// custodyd's hooks.
+    /// custodyd's hooks of a cgroup.
     pub(super) hooks: &'a Hooks,
+    /// BPF LSM, where sessions have it.
+    pub(super) lsm: Option<&'a Lsm>,
     /// The layers that sessions have here.
     pub(super) layers: &'a BTreeSet<Layer>,
     /// Under what is judged.
@@ -169,6 +172,7 @@ impl Ground<'_> {
             carried: &carried,
             cgroups: self.host.cgroup(),
             hooks: self.hooks,
+            lsm: self.lsm,
             profile: self.terms.profile,
             workspace: attempt.workspace,
         };
@@ -191,13 +195,11 @@ fn cannot(left: &Left, here: &BTreeSet<Layer>) -> Option<String> {
         Left::Nothing => &[],
         Left::Only(layers) => layers,
     };
-    let missing = named.iter().find(|layer| !here.contains(*layer));
-    if let Some(layer) = missing {
-        return Some(format!("{NOT_THERE}no session here has `{}`", layer.name()));
-    }
-    (*left == Left::AllBut(Layer::Cgroup)).then(|| {
-        format!("{NOT_THERE}the hooks hang on the cgroup and would go with it: see each of them")
-    })
+    let missing = named.iter().find(|layer| !here.contains(*layer))?;
+    Some(format!(
+        "{NOT_THERE}no session here has `{}`",
+        missing.name()
+    ))
 }
 
 /// The effect of one arm.
@@ -277,6 +279,6 @@ mod tests {
         assert_eq!(why(Left::Only(vec![Layer::Seccomp])), None);
         assert!(why(Left::AllBut(Layer::BpfLsm)).is_some_and(|why| why.contains("bpf_lsm")));
         assert!(why(Left::Only(vec![Layer::Seccomp, Layer::Uid])).is_some());
-        assert!(why(Left::AllBut(Layer::Cgroup)).is_some());
+        assert_eq!(why(Left::AllBut(Layer::Cgroup)), None);
     }
 }

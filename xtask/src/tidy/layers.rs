@@ -3,10 +3,7 @@
 //! `fixtures/layers.json` is written by `cargo xtask bypass --ablate --write`, from the run's own
 //! evidence; a test holds it against the attempts and what is expected of them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-};
+use std::{collections::BTreeSet, fs};
 
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
@@ -29,7 +26,7 @@ struct File {
     doors: Vec<Door>,
 }
 
-#[derive(Clone, Deserialize)]
+#[derive(Deserialize)]
 struct Door {
     id: String,
     mechanism: String,
@@ -83,100 +80,82 @@ fn judge(file: &File, readme: &str) -> Option<Finding> {
     })
 }
 
-/// A row for each family: the locks that every door of it has, and what differs.
+/// Doors with the same locks are one row.
 fn print(file: &File) -> String {
-    let mut families: BTreeMap<&str, Vec<&Door>> = BTreeMap::new();
+    let mut rows: Vec<(Held<'_>, Vec<&Door>)> = Vec::new();
     for door in &file.doors {
-        let family = door.id.split('/').next().unwrap_or_default();
-        families.entry(family).or_default().push(door);
+        let held = Held::of(door);
+        match rows.iter_mut().find(|(other, _)| *other == held) {
+            Some((_, doors)) => doors.push(door),
+            None => rows.push((held, vec![door])),
+        }
     }
+    // Rows keep the order of the suite, those that need a second look come last.
+    rows.sort_by_key(|(held, _)| held.order());
     let mut text = format!(
-        "Kernel {}, profile `{}`. A lock refuses its door alone, in a run without any other layer.\n\n\
-         | door | locks, each alone | attempts |\n|---|---|---|\n",
+        "Kernel {}, profile `{}`. Each lock refuses its doors alone, in a run without any other \
+         layer.\n\n| door | locks | attempts |\n|---|---|---|\n",
         file.kernel, file.profile
     );
-    for (family, doors) in families {
+    for (held, doors) in &rows {
         let mechanisms: BTreeSet<&str> = doors.iter().map(|it| it.mechanism.as_str()).collect();
-        let shown: Vec<&str> = mechanisms.iter().copied().take(SHOWN).collect();
-        let more = mechanisms.len().saturating_sub(SHOWN);
-        let more = if more == 0 {
-            String::new()
-        } else {
-            format!("; {more} more")
-        };
+        let mechanisms: Vec<&str> = mechanisms.into_iter().collect();
+        let attempts: Vec<String> = doors.iter().map(|it| format!("`{}`", it.id)).collect();
         text.push_str(&format!(
-            "| `{family}`: {}{more} | {} | {} |\n",
-            shown.join("; "),
-            locks(&doors),
-            names(&doors)
+            "| {} | {} | {} |\n",
+            mechanisms.join("; "),
+            held.words(),
+            attempts.join(", ")
         ));
     }
     text
 }
 
-/// So many tricks of a family are written out: the names of its attempts follow in the last column.
-const SHOWN: usize = 3;
-
-fn names(doors: &[&Door]) -> String {
-    let name = |door: &&Door| door.id.split_once('/').map(|(_, name)| format!("`{name}`"));
-    let names: Vec<String> = doors.iter().filter_map(name).collect();
-    names.join(", ")
+/// By what a door is held.
+#[derive(Eq, PartialEq)]
+enum Held<'a> {
+    /// By each of these.
+    Locks(BTreeSet<&'a str>),
+    /// By one alone.
+    OneLeg(BTreeSet<&'a str>),
+    /// By none: a known gap, and why.
+    Gap(&'a str),
+    /// What was not shown.
+    Unknown(&'a str),
 }
 
-/// Locks that every refused door of the family has; then each exception.
-fn locks(doors: &[&Door]) -> String {
-    let refused: Vec<&&Door> = doors.iter().filter(|it| it.outcome == "refused").collect();
-    let sets: Vec<BTreeSet<&str>> = refused
-        .iter()
-        .map(|door| door.locks.iter().map(String::as_str).collect())
-        .collect();
-    let common: BTreeSet<&str> = sets
-        .iter()
-        .cloned()
-        .reduce(|a, b| a.intersection(&b).copied().collect())
-        .unwrap_or_default();
-    let quoted = |locks: &BTreeSet<&str>| {
-        let locks: Vec<String> = locks.iter().map(|lock| format!("`{lock}`")).collect();
-        locks.join(", ")
-    };
-    let mut parts = Vec::new();
-    if !common.is_empty() {
-        parts.push(quoted(&common));
+impl<'a> Held<'a> {
+    fn of(door: &'a Door) -> Self {
+        let names = |names: &'a [String]| names.iter().map(String::as_str).collect();
+        match (&door.gap, &*door.outcome) {
+            (Some(gap), _) => Self::Gap(gap),
+            (None, "refused") if door.single.is_empty() => Self::Locks(names(&door.locks)),
+            (None, "refused") => Self::OneLeg(names(&door.single)),
+            (None, outcome) => Self::Unknown(outcome),
+        }
     }
-    let all: BTreeSet<&str> = sets.iter().flatten().copied().collect();
-    let some: BTreeSet<&str> = all.difference(&common).copied().collect();
-    if !some.is_empty() {
-        let which = if common.is_empty() {
-            "by door: "
-        } else {
-            "by door also "
+
+    const fn order(&self) -> u8 {
+        match self {
+            Self::Locks(_) => 0,
+            Self::OneLeg(_) => 1,
+            Self::Gap(_) => 2,
+            Self::Unknown(_) => 3,
+        }
+    }
+
+    fn words(&self) -> String {
+        let quoted = |names: &BTreeSet<&str>, between: &str| {
+            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            names.join(between)
         };
-        parts.push(format!("{which}{}", quoted(&some)));
-    }
-    let name = |door: &Door| {
-        let name = door.id.split_once('/').map_or("", |(_, name)| name);
-        format!("`{name}`")
-    };
-    for door in doors {
-        if let Some(leg) = door.single.first() {
-            let legs = &door.single;
-            let layer = if legs.len() == 1 {
-                format!("`{leg}`")
-            } else {
-                let legs: Vec<String> = legs.iter().map(|leg| format!("`{leg}`")).collect();
-                legs.join(" and on ")
-            };
-            parts.push(format!("{} stands on one leg, {layer}", name(door)));
-        }
-        match (&door.gap, door.outcome.as_str()) {
-            (Some(gap), _) => parts.push(format!("{} **is reached**: {gap}", name(door))),
-            (None, "refused") => {}
-            (None, outcome) => {
-                parts.push(format!("{}: {}", name(door), outcome.replace('_', " ")));
-            }
+        match self {
+            Self::Locks(locks) => quoted(locks, ", "),
+            Self::OneLeg(legs) => format!("{}: **one leg**", quoted(legs, " and ")),
+            Self::Gap(why) => format!("none: **a known gap**, {why}"),
+            Self::Unknown(outcome) => format!("{} in this run", outcome.replace('_', " ")),
         }
     }
-    parts.join("; ")
 }
 
 #[cfg(test)]
@@ -212,23 +191,32 @@ mod tests {
     }
 
     #[test]
-    fn a_family_is_a_row_that_says_what_all_its_doors_have_and_what_differs() {
+    fn doors_with_the_same_locks_are_one_row_and_what_is_not_held_twice_comes_last() {
         let mut single = door("direct/vsock", &["seccomp"]);
         single.single = vec!["seccomp".into()];
-        let mut gap = door("direct/timing", &[]);
+        let mut gap = door("covert/timing", &[]);
         gap.outcome = "reached".into();
         gap.gap = Some("time can be measured".into());
+        let mut missing = door("direct/xdp", &[]);
+        missing.outcome = "not_attempted".into();
         let table = print(&file(vec![
-            door("direct/tcp", &["seccomp", "cgroup_inet"]),
-            single,
+            missing,
             gap,
+            single,
+            door("direct/tcp", &["seccomp", "cgroup_inet"]),
+            door("direct/tcp6", &["cgroup_inet", "seccomp"]),
         ]));
-        let row = table.lines().last().unwrap();
+        let rows: Vec<&str> = table.lines().skip(4).collect();
         assert_eq!(
-            row,
-            "| `direct`: the trick of direct/tcp; the trick of direct/timing; the trick of \
-             direct/vsock | `seccomp`; by door also `cgroup_inet`; `vsock` stands on one leg, \
-             `seccomp`; `timing` **is reached**: time can be measured | `tcp`, `vsock`, `timing` |"
+            rows,
+            [
+                "| the trick of direct/tcp; the trick of direct/tcp6 | `cgroup_inet`, `seccomp` | \
+                 `direct/tcp`, `direct/tcp6` |",
+                "| the trick of direct/vsock | `seccomp`: **one leg** | `direct/vsock` |",
+                "| the trick of covert/timing | none: **a known gap**, time can be measured | \
+                 `covert/timing` |",
+                "| the trick of direct/xdp | not attempted in this run | `direct/xdp` |",
+            ]
         );
     }
 }

@@ -12,7 +12,7 @@ fn leg(run: Isolation, layer: &str, outcome: LegOutcome) -> Leg {
     }
 }
 
-fn row(legs: Vec<Leg>) -> Row {
+pub(in crate::evidence) fn row(legs: Vec<Leg>) -> Row {
     let control = Control {
         holds: true,
         what: "seen".into(),

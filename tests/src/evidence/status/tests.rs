@@ -119,6 +119,18 @@ fn an_inconclusive_row_leaves_it_untested() {
 }
 
 #[test]
+fn an_inconclusive_door_of_the_confinement_is_a_caveat() {
+    let mut rows = rows();
+    rows.push(row(Class::Confinement, "a door"));
+    rows[15].outcome = Outcome::Inconclusive {
+        why: "the reach arm does not reach".into(),
+    };
+    let e = compute(&rows, Some(&half()), &[], scope());
+    assert_eq!(e.status, Status::Pass);
+    assert!(e.caveats[0].contains("the reach arm"), "{:?}", e.caveats);
+}
+
+#[test]
 fn a_refusal_without_both_controls_does_not_count() {
     for arm in [true, false] {
         let mut rows = rows();

@@ -1,0 +1,189 @@
+//! Incident, exact replay, attempts, outcome: the matrix of published escapes, made by each run.
+//!
+//! An incident counts as covered only where every attempt of its replay was refused in this run,
+//! with both controls. `fixtures/incidents.toml` ties them; nothing here is written by hand.
+
+use serde::{Deserialize, Serialize};
+
+use super::row::{Outcome, Row};
+
+const FILE: &str = include_str!("../../../fixtures/incidents.toml");
+
+/// The version of the file's format.
+pub const FORMAT: &str = "custody-incidents/1";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    format: String,
+    incidents: Vec<Incident>,
+}
+
+/// A published escape or bypass.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Incident {
+    /// Its stable name.
+    pub id: String,
+    /// Where it was published.
+    pub source: String,
+    /// What is done again, in words.
+    pub replay: String,
+    /// The attempts that are the replay; empty where it does not apply.
+    #[serde(default)]
+    pub attempts: Vec<String>,
+    /// The profiles that it is to be refused under; all if there is none.
+    #[serde(default)]
+    pub profiles: Vec<String>,
+    /// Why it does not apply to us: only where there is no attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_applicable: Option<String>,
+}
+
+/// An incident, with what this run showed of it.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+pub struct Replayed {
+    /// The incident.
+    #[serde(flatten)]
+    pub incident: Incident,
+    /// Whether its exact replay was refused in this run, with both controls.
+    pub covered: bool,
+    /// What came of each attempt.
+    pub outcomes: Vec<Replay>,
+}
+
+/// One attempt of an incident's replay.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+pub struct Replay {
+    /// The attempt.
+    pub attempt: String,
+    /// The outcome's name, or `not_run`.
+    pub outcome: String,
+    /// Whether it was refused with both controls.
+    pub counts: bool,
+}
+
+/// Why the file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum IncidentsError {
+    /// A format that this version does not know.
+    #[error("incidents have format `{found}`; this version reads {FORMAT}")]
+    Format {
+        /// The file's.
+        found: String,
+    },
+    /// Not the TOML that we expect.
+    #[error("the incidents do not parse")]
+    Parse(#[from] toml::de::Error),
+}
+
+/// Every incident of the committed file.
+///
+/// # Errors
+/// When the file cannot be used.
+pub fn all() -> Result<Vec<Incident>, IncidentsError> {
+    let file: File = toml::from_str(FILE)?;
+    if file.format == FORMAT {
+        Ok(file.incidents)
+    } else {
+        Err(IncidentsError::Format { found: file.format })
+    }
+}
+
+/// The matrix of a run.
+pub fn replayed(incidents: Vec<Incident>, rows: &[Row]) -> Vec<Replayed> {
+    incidents
+        .into_iter()
+        .map(|incident| {
+            let outcomes: Vec<Replay> = incident
+                .attempts
+                .iter()
+                .map(|id| replay(id, rows))
+                .collect();
+            Replayed {
+                covered: !outcomes.is_empty() && outcomes.iter().all(|it| it.counts),
+                incident,
+                outcomes,
+            }
+        })
+        .collect()
+}
+
+fn replay(id: &str, rows: &[Row]) -> Replay {
+    let row = rows.iter().find(|row| row.id == id);
+    Replay {
+        attempt: id.into(),
+        outcome: row.map_or("not_run", |row| row.outcome.name()).into(),
+        counts: row.is_some_and(|row| {
+            matches!(row.outcome, Outcome::Refused { .. }) && row.reach.holds && row.twin.holds
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use custody_wire::profile::Profile;
+
+    use super::*;
+    use crate::{
+        attempts,
+        evidence::{ablation::tests::row, row::Outcome},
+    };
+
+    #[test]
+    fn every_incident_names_attempts_that_exist_or_says_why_it_does_not_apply() {
+        let known: BTreeSet<&str> = attempts::all().iter().map(|it| it.id).collect();
+        let mut ids = BTreeSet::new();
+        for incident in all().unwrap() {
+            let id = &incident.id;
+            assert!(ids.insert(id.clone()), "{id} stands there twice");
+            assert!(!incident.source.is_empty() && !incident.replay.is_empty(), "{id}");
+            assert!(
+                incident.attempts.is_empty() == incident.not_applicable.is_some(),
+                "{id} has either attempts or a reason"
+            );
+            for attempt in &incident.attempts {
+                assert!(known.contains(&**attempt), "{id}: no attempt `{attempt}`");
+            }
+            for profile in &incident.profiles {
+                assert!(Profile::parse(profile).is_some(), "{id}: no profile `{profile}`");
+            }
+        }
+        assert!(ids.len() >= 40, "{} incidents", ids.len());
+    }
+
+    fn incident(attempts: &[&str]) -> Vec<Incident> {
+        vec![Incident {
+            id: "an-incident".into(),
+            source: "a CVE".into(),
+            replay: "the same".into(),
+            attempts: attempts.iter().map(|id| (*id).into()).collect(),
+            profiles: Vec::new(),
+            not_applicable: None,
+        }]
+    }
+
+    #[test]
+    fn an_incident_is_covered_only_where_its_whole_replay_was_refused_with_both_controls() {
+        let refused = row(Vec::new());
+        let covered = |ids: &[&str], rows: &[Row]| replayed(incident(ids), rows)[0].covered;
+        assert!(covered(&["family/name"], &[refused.clone()]));
+        assert!(!covered(&["family/name", "other/name"], &[refused.clone()]));
+        assert!(!covered(&[], &[refused.clone()]));
+
+        let mut without_twin = refused.clone();
+        without_twin.twin.holds = false;
+        assert!(!covered(&["family/name"], &[without_twin]));
+        let mut without_reach = refused.clone();
+        without_reach.reach.holds = false;
+        assert!(!covered(&["family/name"], &[without_reach]));
+        let mut reached = refused;
+        reached.outcome = Outcome::Reached {
+            proof: "seen".into(),
+            protected: true,
+        };
+        assert!(!covered(&["family/name"], &[reached]));
+    }
+}
