@@ -4,7 +4,7 @@
 use custody_wire::layer::Layer;
 use nix::libc;
 
-use super::{Arm, Attempt, Leg, Need, Promised, Proof, TwinShows, calls, planted};
+use super::{Arm, Attempt, Leg, Need, Owner, Promised, Proof, TwinShows, calls, planted};
 use crate::{
     evidence::row::Class,
     probe::{Argument, Attack, By, Call, PYTHON},
@@ -16,7 +16,7 @@ const NO_IPC: &str =
     "nothing is kept there inside: the twin makes calls that are allowed, by the same script";
 
 const PERFMON: &str = "Landlock is no leg: the kernel lets who has CAP_PERFMON past it here \
-                       (kernel/ptrace.c, PTRACE_MODE_READ)";
+                       (memory/environ-perfmon)";
 
 /// What stands between a session and a process by its pid.
 const BY_PID: &[Leg] = &[
@@ -167,6 +167,22 @@ pub(super) const ALL: &[Attempt] = &[
         "kernel.md section 7, 52: another path to the same file",
         By::TaskEnviron
     ),
+    Attempt {
+        owner: Owner::Root,
+        notes: &[NO_IPC, PERFMON],
+        ..kept!(
+            "memory/environ-perfmon",
+            "/proc/PID/environ with CAP_PERFMON",
+            "Can whoever may only measure performance read the holder's environment?",
+            &[
+                &[Layer::Uid],
+                &[Layer::Capabilities],
+                &[Layer::PidNamespace, Layer::MountNamespace],
+            ],
+            "peers.md section 4, 38: a shortcut past the check of ptrace",
+            |scene: &Scene| environ_with_perfmon(scene.outsider())
+        )
+    },
     named!(
         "memory/kcmp",
         "kcmp(2)",
@@ -205,6 +221,60 @@ pub(super) const ALL: &[Attempt] = &[
         )
     },
 ];
+
+/// The holder's own uid, with CAP_PERFMON, reads his environment: with it the kernel asks no
+/// security module (`may_access_mm`, kernel/fork.c), Landlock neither.
+fn environ_with_perfmon(pid: i32) -> Vec<Call> {
+    let uid = i64::from(crate::suite::scene::SHARED_UID);
+    const VERSION_3: u32 = 0x2008_0522;
+    // CAP_PERFMON, the 38th, effective and permitted (capabilities(7), capset(2)).
+    const PERFMON: u32 = 1 << (38 - 32);
+    let stage = |step: &str, number, arguments| Call {
+        go_on: true,
+        quiet: true,
+        ..calls::call(step, number, arguments)
+    };
+    vec![
+        stage(
+            "prctl PR_SET_KEEPCAPS",
+            libc::SYS_prctl,
+            [i64::from(libc::PR_SET_KEEPCAPS), 1, 0, 0, 0]
+                .map(Argument::Number)
+                .to_vec(),
+        ),
+        stage(
+            "setresuid",
+            libc::SYS_setresuid,
+            vec![Argument::Number(uid); 3],
+        ),
+        stage(
+            "capset",
+            libc::SYS_capset,
+            vec![
+                calls::words(&[VERSION_3, 0]),
+                calls::words(&[0, 0, 0, PERFMON, PERFMON, 0]),
+            ],
+        ),
+        calls::call(
+            "open environ",
+            libc::SYS_openat,
+            vec![
+                calls::HERE,
+                calls::text(format!("/proc/{pid}/environ")),
+                calls::number(libc::O_RDONLY),
+            ],
+        ),
+        calls::call(
+            "read environ",
+            libc::SYS_read,
+            vec![
+                Argument::Result(3),
+                calls::buffer("environ", 4096),
+                calls::number(4096),
+            ],
+        ),
+    ]
+}
 
 /// keyctl(2) KEYCTL_SEARCH in @u, then KEYCTL_READ.
 fn keyring(name: &str) -> Vec<Call> {

@@ -7,12 +7,16 @@ mod covert;
 mod custody;
 mod descriptors;
 mod extracted_callable;
+mod families;
 mod frames;
 mod gate;
 mod holders;
 mod lifecycle;
+mod namespaces;
 mod network;
+mod privilege;
 mod processes;
+mod rings;
 mod shared_process_credential;
 mod sockets;
 mod surface;
@@ -225,6 +229,8 @@ pub enum Carries {
     Nothing,
     /// A pidfd of the stand-in (pidfd_open(2)).
     Pidfd,
+    /// A ring (io_uring_setup(2)).
+    Ring,
     /// A socket for TCP that is not connected yet.
     Tcp,
     /// A socket for UDP.
@@ -269,9 +275,13 @@ pub fn all() -> Vec<&'static Attempt> {
         shared_process_credential::ALL,
         authenticated_client::ALL,
         descriptors::ALL,
+        families::ALL,
         holders::ALL,
+        namespaces::ALL,
         network::ALL,
+        privilege::ALL,
         processes::ALL,
+        rings::ALL,
         sockets::ALL,
         surface::ALL,
         gate::ALL,

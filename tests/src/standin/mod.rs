@@ -15,6 +15,7 @@ mod held;
 mod late;
 mod network;
 mod permits;
+pub mod ring;
 mod signals;
 
 use std::{

@@ -79,6 +79,7 @@ impl Carried {
                 let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
                 carried.fd = Some(inherited(&pidfd)?);
             }
+            Carries::Ring => carried.fd = Some(inherited(crate::standin::ring::make()?)?),
             Carries::Tcp => carried.fd = Some(inherited(ip_socket(SocketType::STREAM)?)?),
             Carries::Udp => carried.fd = Some(inherited(ip_socket(SocketType::DGRAM)?)?),
             Carries::Connection => {

