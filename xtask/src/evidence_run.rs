@@ -84,7 +84,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
 fn steps() -> Result<Vec<Step>> {
     let mut steps = vec![
         Step::new(Ground::Host, What::Suite("standard")),
-        Step::new(Ground::Host, What::Ablation),
+        Step::new(Ground::Host, What::Ablation("standard")),
         Step::new(Ground::Host, What::Outsiders),
     ];
     for (number, kernel) in KERNELS.iter().enumerate() {
@@ -93,7 +93,7 @@ fn steps() -> Result<Vec<Step>> {
         steps.push(Step::new(ground.clone(), What::LsmTests));
         steps.push(Step::new(ground.clone(), What::Suite("hardened")));
         if number == 0 {
-            steps.push(Step::new(ground, What::Ablation));
+            steps.push(Step::new(ground, What::Ablation("hardened")));
         }
     }
     Ok(steps)

@@ -37,7 +37,7 @@ mod tools;
 mod vmlinux;
 
 pub(crate) use cache::remove;
-pub(crate) use fast::lsm_tests;
+pub(crate) use fast::{all_attempted, lsm_tests};
 pub(crate) use kernel::{Kernel, Series};
 pub(crate) use machine::Boot;
 pub(crate) use outcome::Outcome;

@@ -28,8 +28,8 @@ pub(super) enum Ground {
 /// What a step runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum What {
-    /// The suite with each layer left out, and each alone.
-    Ablation,
+    /// The suite in this profile with each layer left out, and each alone.
+    Ablation(&'static str),
     /// The tests of LSM programs.
     LsmTests,
     /// Programs that others wrote, in a session.
@@ -83,7 +83,7 @@ impl Step {
     /// Also the name of its folder.
     pub(super) fn name(&self) -> String {
         let what = match self.what {
-            What::Ablation => "ablation",
+            What::Ablation(_) => "ablation",
             What::LsmTests => "lsm-tests",
             What::Outsiders => "outsiders",
             What::Suite(_) => "suite",
@@ -97,8 +97,8 @@ impl Step {
     /// The profile that it is about, where it is about one.
     pub(super) const fn profile(&self) -> Option<&'static str> {
         match self.what {
-            What::Suite(profile) => Some(profile),
-            What::Ablation | What::LsmTests | What::Outsiders => None,
+            What::Ablation(profile) | What::Suite(profile) => Some(profile),
+            What::LsmTests | What::Outsiders => None,
         }
     }
 
@@ -132,19 +132,13 @@ impl Step {
         let uname = nix::sys::utsname::uname().context("uname")?;
         ran.kernel = uname.release().to_string_lossy().into_owned();
         let mut command = match self.what {
-            What::Ablation | What::Suite(_) => {
+            What::Ablation(_) | What::Suite(_) => {
                 let runner = bypass::runner(places).context("custody-bypass was not built")?;
                 let mut command = places::as_root(runner);
                 command.args(self.suite_arguments(own));
                 command
             }
-            What::Outsiders => {
-                if !knows(places, "outsiders") {
-                    let why = "this version has no `cargo xtask outsiders`";
-                    return Ok(Outcome::NotAttempted(why.to_owned()));
-                }
-                ours(&["outsiders", "--json"])?
-            }
+            What::Outsiders => ours(&["outsiders"])?,
             What::LsmTests => {
                 let why = "they run on stock kernels".to_owned();
                 return Ok(Outcome::NotAttempted(why));
@@ -183,7 +177,7 @@ impl Step {
         let mut options = guest::Options::new(series.clone(), own.to_owned(), Vec::new());
         options.limit = limit;
         match self.what {
-            What::Ablation | What::Suite(_) => {
+            What::Ablation(_) | What::Suite(_) => {
                 options.command = vec!["custody-bypass".to_owned()];
                 let inside = Path::new("/output");
                 options.command.extend(self.suite_arguments(inside));
@@ -196,6 +190,9 @@ impl Step {
         }
         ran.command = options.command.clone();
         let outcome = guest::run(places, &options)?;
+        if self.what == What::LsmTests {
+            guest::all_attempted(&outcome)?;
+        }
         Ok(if outcome.code == 0 {
             Outcome::Passed
         } else {
@@ -205,19 +202,17 @@ impl Step {
 
     /// custody-bypass's, to leave its evidence in `folder`.
     fn suite_arguments(&self, folder: &Path) -> Vec<String> {
-        let file = |name: &str| folder.join(name).display().to_string();
+        let of = |profile: &str, name: &str| {
+            let file = folder.join(name).display().to_string();
+            vec!["--profile".into(), profile.into(), "--json".into(), file]
+        };
         match self.what {
-            What::Ablation => vec![
-                "--ablate".to_owned(),
-                "--json".to_owned(),
-                file("ablation.json"),
-            ],
-            What::Suite(profile) => vec![
-                "--profile".to_owned(),
-                profile.to_owned(),
-                "--json".to_owned(),
-                file("evidence.json"),
-            ],
+            What::Ablation(profile) => {
+                let mut words = of(profile, "ablation.json");
+                words.push("--ablate".into());
+                words
+            }
+            What::Suite(profile) => of(profile, "evidence.json"),
             What::LsmTests | What::Outsiders => Vec::new(),
         }
     }
@@ -229,12 +224,6 @@ fn ours(arguments: &[&str]) -> Result<Command> {
     let mut command = Command::new(program);
     command.args(arguments);
     Ok(command)
-}
-
-fn knows(places: &Places, command: &str) -> bool {
-    ours(&[command, "--help"])
-        .and_then(|mut command| stage::output(command.current_dir(&places.root)))
-        .is_ok()
 }
 
 fn words(command: &Command) -> Vec<String> {
@@ -264,7 +253,7 @@ mod tests {
             "guest-7.x-suite"
         );
         assert_eq!(
-            Step::new(Ground::Host, What::Ablation).name(),
+            Step::new(Ground::Host, What::Ablation("standard")).name(),
             "host-ablation"
         );
     }

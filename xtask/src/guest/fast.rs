@@ -71,6 +71,24 @@ pub(crate) fn lsm_tests(places: &Places, options: &mut Options) -> Result<()> {
     Ok(())
 }
 
+/// A guest is there so that these tests run: what was not attempted in it has failed.
+///
+/// # Errors
+/// Names the first reason.
+pub(crate) fn all_attempted(outcome: &Outcome) -> Result<()> {
+    let file = outcome.output.join("serial.log");
+    let serial = fs::read_to_string(&file).with_context(|| format!("`{}`", file.display()))?;
+    match not_attempted(&serial) {
+        Some(why) => bail!("not attempted on kernel {}: {why}", outcome.kernel),
+        None => Ok(()),
+    }
+}
+
+fn not_attempted(serial: &str) -> Option<&str> {
+    let mut lines = serial.lines();
+    lines.find_map(|line| line.trim().strip_prefix("not attempted: "))
+}
+
 fn judge(outcome: &Outcome, started: Instant) -> Result<()> {
     let counts = Counts::of(&outcome.output.join("evidence.json"))?;
     say::line(format_args!(
@@ -85,6 +103,7 @@ fn judge(outcome: &Outcome, started: Instant) -> Result<()> {
             outcome.output.display()
         );
     }
+    all_attempted(outcome)?;
     if counts.passed == 0 {
         bail!("the suite attempted nothing that begins with `{ATTEMPTS}`");
     }
@@ -146,6 +165,13 @@ impl std::fmt::Display for Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_test_that_was_not_attempted_in_a_guest_is_found() {
+        assert_eq!(not_attempted("test a ... ok\r\n"), None);
+        let serial = "---- a stdout ----\r\nnot attempted: needs root\r\n";
+        assert_eq!(not_attempted(serial), Some("needs root"));
+    }
 
     #[test]
     fn a_row_is_counted_as_a_test() {
