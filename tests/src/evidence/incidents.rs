@@ -23,10 +23,16 @@ struct File {
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Incident {
+    /// Its place in the list.
+    pub number: u32,
     /// Its stable name.
     pub id: String,
+    /// What it is called here.
+    pub title: String,
     /// Where it was published.
     pub source: String,
+    /// What happened.
+    pub mechanism: String,
     /// What is done again, in words.
     pub replay: String,
     /// The attempts that are the replay; empty where it does not apply.
@@ -136,8 +142,9 @@ mod tests {
     fn every_incident_names_attempts_that_exist_or_says_why_it_does_not_apply() {
         let known: BTreeSet<&str> = attempts::all().iter().map(|it| it.id).collect();
         let mut ids = BTreeSet::new();
-        for incident in all().unwrap() {
+        for (number, incident) in (1..).zip(all().unwrap()) {
             let id = &incident.id;
+            assert_eq!(incident.number, number, "{id}");
             assert!(ids.insert(id.clone()), "{id} stands there twice");
             assert!(!incident.source.is_empty() && !incident.replay.is_empty(), "{id}");
             assert!(
@@ -156,8 +163,11 @@ mod tests {
 
     fn incident(attempts: &[&str]) -> Vec<Incident> {
         vec![Incident {
+            number: 1,
             id: "an-incident".into(),
+            title: "an incident".into(),
             source: "a CVE".into(),
+            mechanism: "a trick".into(),
             replay: "the same".into(),
             attempts: attempts.iter().map(|id| (*id).into()).collect(),
             profiles: Vec::new(),
