@@ -44,9 +44,15 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
         .into_iter()
         .filter(|stage| args.stages.is_empty() || args.stages.contains(stage))
         .collect();
+    let evidence = stages::evidence(places);
+    let judged = chosen.contains(&Stage::Bypass).then_some(&*evidence);
+    if judged.is_some() && evidence.exists() {
+        // Of a run that leaves none the test says so.
+        fs::remove_file(&evidence).context("cannot remove the older evidence")?;
+    }
     let mut total = Tally::default();
     let mut lines = Vec::new();
-    all(places, &chosen, |stage, ended| {
+    all(places, &chosen, judged, |stage, ended| {
         let Ended {
             tally, why, took, ..
         } = ended;

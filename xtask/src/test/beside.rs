@@ -2,6 +2,7 @@
 
 use std::{
     ops::ControlFlow,
+    path::Path,
     thread::{self, ScopedJoinHandle},
     time::{Duration, Instant},
 };
@@ -25,10 +26,11 @@ pub(super) struct Ended {
 fn perform(
     places: &Places,
     stage: Stage,
+    judged: Option<&Path>,
     mut show: impl FnMut(String, &mut Vec<String>),
 ) -> Result<Option<Ended>> {
     let logs = places.target.join("test-logs");
-    let Some(mut command) = stage.command(places)? else {
+    let Some(mut command) = stage.command(places, judged)? else {
         return Ok(None);
     };
     let mut said = Vec::new();
@@ -66,10 +68,12 @@ fn perform(
     }))
 }
 
-/// Runs the chosen stages in their order, and `each` when it has ended, until it says no.
+/// Runs the chosen stages in their order; a test judges the evidence `judged`. Calls `each` when
+/// one has ended, until it says no.
 pub(super) fn all(
     places: &Places,
     chosen: &[Stage],
+    judged: Option<&Path>,
     mut each: impl FnMut(Stage, Ended) -> Result<ControlFlow<()>>,
 ) -> Result<()> {
     thread::scope(|scope| {
@@ -79,8 +83,8 @@ pub(super) fn all(
             let waiting =
                 |stage: &&Stage| stage.beside() == Some(after) && chosen.first() != Some(*stage);
             for stage in chosen.iter().copied().filter(|stage| waiting(&stage)) {
-                let handle =
-                    scope.spawn(move || perform(places, stage, |line, said| said.push(line)));
+                let handle = scope
+                    .spawn(move || perform(places, stage, judged, |line, said| said.push(line)));
                 running.push((stage, handle));
             }
         };
@@ -97,7 +101,7 @@ pub(super) fn all(
                     }
                     ended
                 }
-                None => perform(places, stage, |line, _| say::line(line))?,
+                None => perform(places, stage, judged, |line, _| say::line(line))?,
             };
             begin(Some(stage), &mut running);
             if let Some(ended) = ended

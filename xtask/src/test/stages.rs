@@ -1,6 +1,10 @@
 //! The stages: what each runs, and for how long at most.
 
-use std::{path::PathBuf, process::Command, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result};
 
@@ -23,14 +27,14 @@ pub(super) enum Stage {
     Setup,
     /// The eBPF object and all programs
     Build,
+    /// The bypass suite; its evidence is judged by a test
+    Bypass,
     /// Every test as nobody, where the user who calls is root; not counted, since `tests` runs them too
     Unprivileged,
     /// Every test of the workspace, as the user who calls
     Tests,
     /// The same as root, where the user who calls is not root
     Root,
-    /// The bypass suite
-    Bypass,
     /// The kernel and the root file system that the next stage boots
     Image,
     /// Tests of LSM programs and a part of the suite, on a stock kernel in an emulated machine
@@ -44,10 +48,10 @@ impl Stage {
         Self::Clippy,
         Self::Setup,
         Self::Build,
+        Self::Bypass,
         Self::Unprivileged,
         Self::Tests,
         Self::Root,
-        Self::Bypass,
         Self::Image,
         Self::Guest,
     ];
@@ -98,9 +102,13 @@ impl Stage {
         }
     }
 
-    /// What the stage runs; nothing where it does not apply.
-    pub(super) fn command(self, places: &Places) -> Result<Option<Command>> {
+    /// What the stage runs; nothing where it does not apply. A test judges the evidence `judged`
+    /// instead of running the suite once more.
+    pub(super) fn command(self, places: &Places, judged: Option<&Path>) -> Result<Option<Command>> {
         let mut cargo = places.cargo();
+        if let Some(evidence) = judged {
+            cargo.env("CUSTODY_EVIDENCE", evidence);
+        }
         cargo.env(build::OBJECT, places.ebpf_object());
         cargo.env("CUSTODY_PROGRAMS", places.programs());
         match self {
@@ -195,12 +203,17 @@ fn own(places: &Places, arguments: &[&str]) -> Result<Command> {
     Ok(own)
 }
 
+/// What the suite's stage leaves.
+pub(super) fn evidence(places: &Places) -> PathBuf {
+    places.target.join("evidence.json")
+}
+
 /// The suite on what was built.
 fn suite(places: &Places) -> Option<Command> {
     let mut command = places::as_root(bypass::runner(places)?);
     command
         .arg("--json")
-        .arg(places.target.join("evidence.json"))
+        .arg(evidence(places))
         .current_dir(&places.root);
     Some(command)
 }
