@@ -29,15 +29,14 @@ const TURNS: u128 = 300;
 
 /// Puts this thread, and what it starts, before whatever else runs on the machine: else that
 /// stands between any two steps of a launch (sched(7), chrt(1)).
-fn hurry() {
+fn hurry() -> &'static str {
     let done = fs::read_link("/proc/thread-self").is_ok_and(|link| {
         let thread = link.file_name().unwrap_or_default().to_owned();
         let mut chrt = Command::new("chrt");
         let status = chrt.args(["--rr", "--pid", "5"]).arg(thread).status();
         status.is_ok_and(|status| status.success())
     });
-    let class = if done { "real-time" } else { "usual" };
-    println!("ratios of one run, in the {class} scheduling class:");
+    if done { "real-time" } else { "usual" }
 }
 
 fn bare(group: &Group) -> Duration {
@@ -101,7 +100,8 @@ fn a_confined_start_beside_a_bare_one() {
     if !can_run() {
         return;
     }
-    hurry();
+    let class = hurry();
+    println!("ratios of one run, in the {class} scheduling class:");
     let group = Group::new();
     let folder = folder_of(4321);
     let mut series: [Vec<Duration>; 8] = Default::default();

@@ -4,13 +4,10 @@
 #[cfg(test)]
 mod support;
 
-use std::{
-    path::Path,
-    process::{Child, Command},
-};
+use std::{path::Path, process::Command};
 
 use custody_wire::{layer::Layer, profile::Profile};
-use support::{GID, Start, UID, can_run};
+use support::{Outside, Start, can_run};
 
 /// `traced(pid)` tries what a debugger does with a process, and prints each answer: `ok` or the
 /// name of its errno.
@@ -86,32 +83,12 @@ fn in_every_other_profile_it_looks_into_nothing() {
     }
 }
 
-/// A process of the session's uid, outside, that anybody of its uid may trace.
-struct Outside(Child);
-
+/// What a session answers that tries to trace it.
 #[cfg(test)]
-impl Outside {
-    fn start() -> Self {
-        use std::os::unix::process::CommandExt as _;
-
-        let mut sleep = Command::new("/bin/sleep");
-        Self(sleep.arg("600").uid(UID).gid(GID).spawn().unwrap())
-    }
-
-    /// What a session answers that tries to trace it.
-    fn traced_by(&self, without: &[Layer]) -> String {
-        let script = OUTSIDE.replace("sys.argv[1]", &self.0.id().to_string());
-        let start = inside(&script).profile(Profile::Dev).without(without);
-        start.run().text().to_owned()
-    }
-}
-
-impl Drop for Outside {
-    fn drop(&mut self) {
-        // It fails only where it has ended already.
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
+fn traced_by(outside: &Outside, without: &[Layer]) -> String {
+    let script = OUTSIDE.replace("sys.argv[1]", &outside.0.id().to_string());
+    let start = inside(&script).profile(Profile::Dev).without(without);
+    start.run().text().to_owned()
 }
 
 #[test]
@@ -120,18 +97,18 @@ fn in_dev_too_nothing_outside_is_traced_and_two_locks_hold_it() {
         return;
     }
     let outside = Outside::start();
-    let gone = outside.traced_by(&[]);
+    let gone = traced_by(&outside, &[]);
     assert_eq!(
         gone,
         "readv ESRCH b''\nwritev ESRCH\nkcmp ESRCH\ngetfd no pidfd\nattach ESRCH"
     );
-    let landlocked = outside.traced_by(&[Layer::PidNamespace]);
+    let landlocked = traced_by(&outside, &[Layer::PidNamespace]);
     assert_eq!(
         landlocked,
         "readv EPERM b''\nwritev EPERM\nkcmp EPERM\ngetfd EPERM\nattach EPERM"
     );
     // The control: with neither it is reached.
-    let reached = outside.traced_by(&[Layer::PidNamespace, Layer::Landlock]);
+    let reached = traced_by(&outside, &[Layer::PidNamespace, Layer::Landlock]);
     assert!(reached.contains("kcmp ok"), "{reached}");
     assert!(reached.contains("attach ok"), "{reached}");
 }

@@ -531,6 +531,26 @@ impl Session {
     }
 }
 
+/// A process of the session's uid, outside, that anybody of its uid may trace and signal.
+pub(crate) struct Outside(pub(crate) std::process::Child);
+
+impl Outside {
+    pub(crate) fn start() -> Self {
+        use std::os::unix::process::CommandExt as _;
+
+        let mut sleep = std::process::Command::new("/bin/sleep");
+        Self(sleep.arg("600").uid(UID).gid(GID).spawn().unwrap())
+    }
+}
+
+impl Drop for Outside {
+    fn drop(&mut self) {
+        // It fails only where it has ended already.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
 /// A service's plan of the tests' own uid.
 pub(crate) fn service(service: Service) -> Plan {
     Plan {
