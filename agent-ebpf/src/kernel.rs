@@ -10,8 +10,6 @@ pub mod global {
     pub const LEVEL: &str = "LEVEL";
     /// `u32`: the mark (SO_MARK, socket(7)) of custodyd's own channels to a session; 0 is none.
     pub const MARK: &str = "MARK";
-    /// `u32`: 1 if `inode_setattr` begins with the mount's id map (since Linux 6.9).
-    pub const SETATTR_MAPPED: &str = "SETATTR_MAPPED";
 }
 
 /// One offset: the name of its global, the struct, the member.

@@ -15,7 +15,7 @@ mod session;
 pub use event::{Event, PATH_MAX, address_of, mapped};
 pub use hook::Hook;
 pub use kernel::{OFFSETS, Offset, global};
-pub use session::{Count, Counts, DEPTH_MAX, OBJECTS_MAX, Object, Objects, SESSIONS_MAX, state};
+pub use session::{Count, Counts, DEPTH_MAX, OBJECTS_MAX, Object, SESSIONS_MAX, state};
 
 /// Names of the maps in the object.
 pub mod map {
@@ -28,7 +28,9 @@ pub mod map {
     pub const EGRESS: &str = "EGRESS";
     /// Ring buffer of [`Event`](crate::Event).
     pub const EVENTS: &str = "EVENTS";
-    /// Array of one [`Objects`](crate::Objects): what no session may touch.
+    /// Array of one `u64`: the [bits](crate::Object::bit) of all objects.
+    pub const FILTER: &str = "FILTER";
+    /// Hash of [`Object`](crate::Object) → `u8`: what no session may touch.
     pub const OBJECTS: &str = "OBJECTS";
     /// Hash of cgroup id → [`family`](crate::family) bits: which sockets a cgroup may make.
     pub const ROLES: &str = "ROLES";

@@ -15,7 +15,7 @@ pub mod state {
 pub const SESSIONS_MAX: u32 = 16_384;
 
 /// Most files and folders in [`map::OBJECTS`](crate::map::OBJECTS).
-pub const OBJECTS_MAX: usize = 16;
+pub const OBJECTS_MAX: u32 = 64;
 
 /// The deepest path below the root of its file system that is followed up to a protected folder.
 /// What lies deeper cannot be judged and is refused.
@@ -34,18 +34,25 @@ pub struct Object {
     pub zero: u32,
 }
 
+const _: () = assert!(size_of::<Object>() == 16, "Object must have no padding");
+
 impl Object {
-    /// The object as the two words that the kernel compares.
-    pub const fn to_words(self) -> [u64; 2] {
-        let [a, b, c, d] = self.dev.to_ne_bytes();
-        [self.ino, u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0])]
+    /// The key as the kernel compares it.
+    pub fn to_bytes(self) -> [u8; size_of::<Self>()] {
+        let mut bytes = [0; size_of::<Self>()];
+        let parts: [&[u8]; 2] = [&self.ino.to_ne_bytes(), &self.dev.to_ne_bytes()];
+        for (to, from) in bytes.iter_mut().zip(parts.into_iter().flatten()) {
+            *to = *from;
+        }
+        bytes
+    }
+
+    /// Its bit in [`map::FILTER`](crate::map::FILTER): most inodes are told by it from every
+    /// object without a look-up.
+    pub const fn bit(ino: u64) -> u64 {
+        1 << (ino & 63)
     }
 }
-
-/// [`map::OBJECTS`](crate::map::OBJECTS), whole: one value, so that one look-up brings all.
-pub type Objects = [Object; OBJECTS_MAX];
-
-const _: () = assert!(size_of::<Objects>() == 16 * OBJECTS_MAX);
 
 /// What is counted of one cgroup, on one CPU: a number for each [`Count`].
 pub type Counts = [u64; 128];

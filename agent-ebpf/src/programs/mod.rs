@@ -14,7 +14,8 @@ mod syscalls;
 mod sysctl;
 
 use agent_ebpf::{
-    Counts, EGRESS_MAX, Egress, Hook, Objects, ROLES_MAX, SESSIONS_MAX, family, mapped, protocol,
+    Counts, EGRESS_MAX, Egress, Hook, OBJECTS_MAX, Object, ROLES_MAX, SESSIONS_MAX, family, mapped,
+    protocol,
 };
 use aya_ebpf::{
     bindings::BPF_F_NO_PREALLOC,
@@ -38,7 +39,9 @@ static EGRESS: HashMap<Egress, u8> = HashMap::with_max_entries(EGRESS_MAX, 0);
 #[map]
 static EVENTS: RingBuf = RingBuf::with_byte_size(1 << 20, 0);
 #[map]
-static OBJECTS: Array<Objects> = Array::with_max_entries(1, 0);
+static FILTER: Array<u64> = Array::with_max_entries(1, 0);
+#[map]
+static OBJECTS: HashMap<Object, u8> = HashMap::with_max_entries(OBJECTS_MAX, 0);
 #[map]
 static ROLES: HashMap<u64, u8> = HashMap::with_max_entries(ROLES_MAX, 0);
 #[map]

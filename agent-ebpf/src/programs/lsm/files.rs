@@ -14,8 +14,8 @@ use super::{
         session::{Session, confined},
     },
     ALLOW, AT_CRED_UID, AT_DENTRY_INODE, AT_FILE_CRED, AT_FILE_INODE, AT_FILE_MODE, AT_FILE_PATH,
-    AT_IATTR_MODE, AT_IATTR_VALID, AT_INODE_MODE, AT_INODE_SB, AT_PATH_DENTRY, AT_SB_MAGIC,
-    SETATTR_MAPPED, Struct, deny, inside, member,
+    AT_IATTR_MODE, AT_IATTR_VALID, AT_INODE_MODE, AT_INODE_SB, AT_PATH_DENTRY, AT_SB_MAGIC, Struct,
+    deny, inside, member,
     object::{Place, deny_at, place},
     sockets::is_own,
 };
@@ -168,18 +168,15 @@ pub(crate) fn custody_inode_unlink(ctx: LsmContext) -> i32 {
 }
 
 /// `int inode_setattr(struct mnt_idmap *idmap, struct dentry *dentry, struct iattr *attr)`, called
-/// by `notify_change` (fs/attr.c); without the id map before Linux 6.9. Attempts:
+/// by `notify_change` (fs/attr.c). Attempts:
 /// `workspace/setuid-chmod`, `workspace/setuid-idmapped`.
 #[lsm(hook = "inode_setattr")]
 pub(crate) fn custody_inode_setattr(ctx: LsmContext) -> i32 {
     let Some(session) = confined() else {
         return ALLOW;
     };
-    let (dentry, attr): (Struct, Struct) = if SETATTR_MAPPED.load() == 1 {
-        (ctx.arg(1), ctx.arg(2))
-    } else {
-        (ctx.arg(0), ctx.arg(1))
-    };
+    let dentry: Struct = ctx.arg(1);
+    let attr: Struct = ctx.arg(2);
     let valid: u32 = member(attr, &AT_IATTR_VALID);
     let mode: u16 = member(attr, &AT_IATTR_MODE);
     if valid & ATTR_MODE != 0 && gives(mode, dentry) || place(dentry) == Place::Protected {

@@ -37,8 +37,6 @@ offset_globals!();
 // Names as in `agent_ebpf::global`.
 #[unsafe(no_mangle)]
 static MARK: Global<u32> = Global::new(0);
-#[unsafe(no_mangle)]
-static SETATTR_MAPPED: Global<u32> = Global::new(0);
 
 /// A struct of the kernel's.
 type Struct = *const c_void;

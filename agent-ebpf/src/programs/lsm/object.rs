@@ -1,18 +1,17 @@
 //! Which inode is protected, itself or by a folder above it.
 
-use agent_ebpf::{DEPTH_MAX, Objects};
+use agent_ebpf::{DEPTH_MAX, Hook, Object};
 use aya_ebpf::cty::c_void;
 
 use super::{
     super::{
-        OBJECTS,
+        FILTER, OBJECTS,
         events::{Asked, refused_of},
         session::Session,
     },
     AT_DENTRY_INODE, AT_DENTRY_NAME, AT_DENTRY_PARENT, AT_INODE_INO, AT_INODE_SB, AT_QSTR_NAME,
     AT_SB_DEV, EPERM, Struct, inside, member,
 };
-use agent_ebpf::Hook;
 
 /// What is known of a dentry.
 #[derive(Clone, Copy, Eq, PartialEq)]
@@ -25,9 +24,10 @@ pub(super) enum Place {
 /// system; the root of a mount is the end of no walk, the root of the file system is.
 #[inline(always)]
 pub(super) fn place(dentry: Struct) -> Place {
-    let Some(objects) = OBJECTS.get_ptr(0) else {
+    let Some(filter) = FILTER.get(0) else {
         return Place::Protected;
     };
+    let filter = *filter;
     let mut dentry = dentry;
     if dentry.is_null() {
         return Place::Protected;
@@ -35,7 +35,7 @@ pub(super) fn place(dentry: Struct) -> Place {
     for _ in 0..DEPTH_MAX {
         // A name that is not there yet has no inode: its folder counts.
         let inode: Struct = member(dentry, &AT_DENTRY_INODE);
-        if !inode.is_null() && is_object(objects, inode) {
+        if !inode.is_null() && is_object(filter, inode) {
             return Place::Protected;
         }
         let parent: Struct = member(dentry, &AT_DENTRY_PARENT);
@@ -51,17 +51,18 @@ pub(super) fn place(dentry: Struct) -> Place {
 }
 
 #[inline(always)]
-fn is_object(objects: *const Objects, inode: Struct) -> bool {
+fn is_object(filter: u64, inode: Struct) -> bool {
     let ino: u64 = member(inode, &AT_INODE_INO);
-    // SAFETY: the kernel gave the pointer to the whole array; a concurrent update is seen word by
-    // word, and a half-written object names no inode of another.
-    let objects = unsafe { &*objects };
-    for object in objects {
-        if object.ino == ino && ino != 0 && object.dev == device(inode) {
-            return true;
-        }
+    if filter & Object::bit(ino) == 0 {
+        return false;
     }
-    false
+    let object = Object {
+        ino,
+        dev: device(inode),
+        zero: 0,
+    };
+    // SAFETY: only whether there is an entry counts, not what stands in it.
+    unsafe { OBJECTS.get(object) }.is_some()
 }
 
 /// The device of an inode's file system; 0 if it has none.

@@ -3,10 +3,7 @@
 //! Whatever does not load is remembered with the kernel's own words, and the layer's status says
 //! it. Nothing here stops custodyd: a profile that requires the layer refuses its sessions.
 
-use std::{
-    io,
-    os::fd::{AsFd as _, OwnedFd},
-};
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use agent_ebpf::Hook;
 use aya::{
@@ -15,6 +12,7 @@ use aya::{
 };
 use custody_sys::bpf;
 use custody_wire::layer::Status;
+use nix::errno::Errno;
 
 use super::{HookError, pins::Pins};
 
@@ -109,7 +107,8 @@ impl Lsm {
             match load(program, hook, btf) {
                 Ok(fd) => lsm.loaded.push((hook, fd)),
                 Err(ProgramError::LoadError { io_error, .. })
-                    if io_error.kind() == io::ErrorKind::PermissionDenied =>
+                    // EACCES is the verifier's, of one program.
+                    if io_error.raw_os_error() == Some(Errno::EPERM as i32) =>
                 {
                     return Ok(Self::refused(
                         format!("bpf(2) BPF_PROG_LOAD of `{}`", hook.name()),

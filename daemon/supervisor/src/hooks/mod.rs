@@ -44,7 +44,7 @@ use std::{
 };
 
 use agent_ebpf::{
-    Counts, Egress, Event, Hook, OFFSETS, address_of, family, global, map, protocol, state,
+    Counts, Egress, Event, Hook, OFFSETS, Object, address_of, family, global, map, protocol, state,
 };
 use aya::{
     Btf as AyaBtf, Ebpf, EbpfError, EbpfLoader,
@@ -61,7 +61,6 @@ use custody_sys::{
 use custody_wire::{layer::Status, profile::Profile};
 
 use lsm::Lsm;
-use offsets::Offsets;
 
 pub use cgroup::layers;
 pub use pins::{PinError, Pins};
@@ -181,7 +180,8 @@ pub struct Hooks {
     dropped: PerCpuArray<MapData, u64>,
     egress: HashMap<MapData, [u8; size_of::<Egress>()], u8>,
     events: RingBuf<MapData>,
-    objects: Array<MapData, objects::Words>,
+    filter: Array<MapData, u64>,
+    objects: HashMap<MapData, [u8; size_of::<Object>()], u8>,
     roles: HashMap<MapData, u64, u8>,
     sessions: HashMap<MapData, u64, u8>,
 }
@@ -212,21 +212,19 @@ impl Hooks {
         }
         let btf = Btf::read().map_err(UnixHookError::from)?;
         let names = unix::Names::look_up(&btf).map_err(UnixHookError::from)?;
-        let offsets = Offsets::look_up(&btf);
+        let offsets = offsets::look_up(&btf);
         drop(btf);
         let level = level::of(agents.path()).unwrap_or(None);
         let mark = random_mark().unwrap_or(0);
 
         let zeros = vec![0; OFFSETS.len()];
-        let mapped = offsets.as_ref().map_or(0, |found| found.setattr_mapped);
-        let members = offsets.as_ref().map_or(&zeros, |found| &found.members);
+        let members = offsets.as_ref().unwrap_or(&zeros);
         let (agents_id, depth) = (agents.id(), level.unwrap_or(0));
         let mut loader = EbpfLoader::new();
         loader
             .override_global(global::AGENTS, &agents_id, true)
             .override_global(global::LEVEL, &depth, true)
-            .override_global(global::MARK, &mark, true)
-            .override_global(global::SETATTR_MAPPED, &mapped, true);
+            .override_global(global::MARK, &mark, true);
         for ((name, _, _), offset) in OFFSETS.iter().zip(members) {
             loader.override_global(name, offset, true);
         }
@@ -256,6 +254,7 @@ impl Hooks {
             dropped: take(map::DROPPED)?.try_into().map_err(bad(map::DROPPED))?,
             egress: take(map::EGRESS)?.try_into().map_err(bad(map::EGRESS))?,
             events: take(map::EVENTS)?.try_into().map_err(bad(map::EVENTS))?,
+            filter: take(map::FILTER)?.try_into().map_err(bad(map::FILTER))?,
             objects: take(map::OBJECTS)?.try_into().map_err(bad(map::OBJECTS))?,
             roles: take(map::ROLES)?.try_into().map_err(bad(map::ROLES))?,
             sessions: take(map::SESSIONS)?
@@ -333,15 +332,19 @@ impl Hooks {
         };
         let mut objects = Vec::new();
         for path in paths {
-            let found = objects::find(path).map_err(|source| of(path, source))?;
-            // One below another, or twice the same, is one.
-            objects.extend(found.filter(|found| !objects.contains(found)));
+            objects.extend(objects::find(path).map_err(|source| of(path, source))?);
         }
-        let words = objects::words(&objects).ok_or_else(|| {
-            let why = format!("{} are too many", objects.len());
-            of(Path::new("/"), io::Error::other(why))
-        })?;
-        self.objects.set(0, words, 0).map_err(bad(map::OBJECTS))
+        // The filter first: an object without its bit would be none.
+        let filter = objects
+            .iter()
+            .fold(0, |bits, object| bits | Object::bit(object.ino));
+        self.filter.set(0, filter, 0).map_err(bad(map::FILTER))?;
+        for object in objects {
+            self.objects
+                .insert(object.to_bytes(), 1, 0)
+                .map_err(bad(map::OBJECTS))?;
+        }
+        Ok(())
     }
 
     /// What the layer of the LSM programs is worth now.

@@ -10,13 +10,10 @@ use std::{
     path::Path,
 };
 
-use agent_ebpf::{OBJECTS_MAX, Object};
+use agent_ebpf::Object;
 use custody_sys::path::open;
 use nix::fcntl::OFlag;
 use procfs::process::Process;
-
-/// The objects' words, in the order of the map.
-pub(super) type Words = [u64; OBJECTS_MAX * 2];
 
 /// The object behind `path`; none if there is nothing.
 ///
@@ -57,19 +54,6 @@ fn device(fd: impl AsFd) -> io::Result<u32> {
     device.ok_or_else(|| io::Error::other("its mount is not in /proc/self/mountinfo"))
 }
 
-/// The words of at most [`OBJECTS_MAX`] objects; none if there are more.
-pub(super) fn words(objects: &[Object]) -> Option<Words> {
-    let mut words = [0; OBJECTS_MAX * 2];
-    if objects.len() > OBJECTS_MAX {
-        return None;
-    }
-    let flat = objects.iter().flat_map(|object| object.to_words());
-    for (to, from) in words.iter_mut().zip(flat) {
-        *to = from;
-    }
-    Some(words)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,16 +65,5 @@ mod tests {
         assert_eq!(find(&folder.path().join(".")).unwrap(), Some(object));
         assert!(object.ino > 0);
         assert_eq!(find(&folder.path().join("none")).unwrap(), None);
-    }
-
-    #[test]
-    fn more_objects_than_the_map_holds_are_refused() {
-        let object = Object {
-            ino: 7,
-            dev: 9,
-            zero: 0,
-        };
-        assert_eq!(words(&[object; OBJECTS_MAX]).unwrap()[..2], [7, 9]);
-        assert!(words(&[object; OBJECTS_MAX + 1]).is_none());
     }
 }

@@ -51,7 +51,8 @@ fn a_pin_that_is_gone_is_named() {
     };
     assert_eq!(arena.status(), Status::Full);
     let pins = std::fs::read_dir("/sys/fs/bpf/custody").unwrap().flatten();
-    let name = format!("custody-lsm-{}", std::process::id());
+    // A hyphen is no hyphen there: see `Pins`.
+    let name = format!("lsm_2d{}", std::process::id());
     let folder = pins
         .map(|entry| entry.path())
         .find(|path| path.to_string_lossy().ends_with(&name))
