@@ -17,7 +17,7 @@ const SEEN: &str = "cut -d' ' -f4-7 /proc/self/mountinfo; cd /; \
     find / -xdev -printf '%p %m %U %G %l\\n' | grep -v ^/proc; \
     find /dev -printf '%p %m %U %G %l\\n' | grep -v /dev/pts; \
     cat /etc/passwd /etc/group /etc/hosts /etc/nsswitch.conf; md5sum /etc/services; \
-    env; ulimit -a; grep -v -e ctxt -e ^Vm -e ^Rss -e ^Hugetlb /proc/self/status; hostname; umask; \
+    env; ulimit -a; grep -v -e ctxt -e ^Vm -e ^Rss -e ^SigQ /proc/self/status; hostname; umask; \
     cat /proc/self/oom_score_adj; cut -d' ' -f 4-7 /proc/self/stat; ls /proc/self/fd";
 
 #[test]
