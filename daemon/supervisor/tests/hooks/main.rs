@@ -10,6 +10,8 @@
     reason = "helpers of tests stand outside the test functions that clippy exempts"
 )]
 
+mod doors;
+
 use std::{
     ffi::CString,
     fs::{self, File},
