@@ -67,6 +67,9 @@ pub struct Replay {
     pub outcome: String,
     /// Whether it was refused with both controls.
     pub counts: bool,
+    /// Why it is known to reach: the incident is ours too, and is shown as that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known_gap: Option<String>,
 }
 
 /// Why the file cannot be used.
@@ -123,6 +126,7 @@ fn replay(id: &str, rows: &[Row]) -> Replay {
         counts: row.is_some_and(|row| {
             matches!(row.outcome, Outcome::Refused { .. }) && row.reach.holds && row.twin.holds
         }),
+        known_gap: row.and_then(|row| row.known_gap.clone()),
     }
 }
 
@@ -146,7 +150,10 @@ mod tests {
             let id = &incident.id;
             assert_eq!(incident.number, number, "{id}");
             assert!(ids.insert(id.clone()), "{id} stands there twice");
-            assert!(!incident.source.is_empty() && !incident.replay.is_empty(), "{id}");
+            assert!(
+                !incident.source.is_empty() && !incident.replay.is_empty(),
+                "{id}"
+            );
             assert!(
                 incident.attempts.is_empty() == incident.not_applicable.is_some(),
                 "{id} has either attempts or a reason"
@@ -155,7 +162,10 @@ mod tests {
                 assert!(known.contains(&**attempt), "{id}: no attempt `{attempt}`");
             }
             for profile in &incident.profiles {
-                assert!(Profile::parse(profile).is_some(), "{id}: no profile `{profile}`");
+                assert!(
+                    Profile::parse(profile).is_some(),
+                    "{id}: no profile `{profile}`"
+                );
             }
         }
         assert!(ids.len() >= 40, "{} incidents", ids.len());

@@ -6,6 +6,7 @@ pub mod ablation;
 pub mod counts;
 pub mod doors;
 pub mod expected;
+pub mod incidents;
 pub mod non_claims;
 pub mod row;
 pub mod status;
@@ -21,6 +22,7 @@ use self::{
     ablation::Ablation,
     counts::Counts,
     doors::Doors,
+    incidents::Replayed,
     non_claims::NonClaim,
     row::Row,
     status::{EStatus, RefusedConfiguration, RegisterHalf},
@@ -50,6 +52,8 @@ pub struct Evidence {
     pub ablation: Ablation,
     /// Door, locks, attempt.
     pub doors: Doors,
+    /// Published escapes, each with what came of its exact replay.
+    pub incidents: Vec<Replayed>,
     /// Configurations in which an attempt succeeds, and which are refused.
     pub refused_configurations: Vec<RefusedConfiguration>,
     /// How much of the zone was watched, and what was not.

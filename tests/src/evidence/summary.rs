@@ -6,6 +6,7 @@ use super::{
     Evidence,
     ablation::{Ablation, Single},
     counts::Count,
+    incidents::Replayed,
     row::Outcome,
 };
 
@@ -18,6 +19,7 @@ pub fn of(evidence: &Evidence) -> Result<String, std::fmt::Error> {
     write_counts(&mut text, evidence)?;
     write_rows(&mut text, evidence)?;
     write_ablation(&mut text, &evidence.ablation)?;
+    write_incidents(&mut text, &evidence.incidents)?;
     write_status(&mut text, evidence)?;
     Ok(text)
 }
@@ -83,6 +85,35 @@ fn write_ablation(text: &mut String, ablation: &Ablation) -> std::fmt::Result {
         writeln!(
             text,
             "  listed as a single leg, and another refuses too: {id}: {layer}"
+        )?;
+    }
+    Ok(())
+}
+
+/// Incident, attempts, outcome.
+fn write_incidents(text: &mut String, incidents: &[Replayed]) -> std::fmt::Result {
+    for Replayed {
+        incident,
+        covered,
+        outcomes,
+    } in incidents
+    {
+        let said = match (&incident.not_applicable, covered) {
+            (Some(why), _) => format!("does not apply: {why}"),
+            (None, true) => "covered".into(),
+            (None, false) => "not covered in this run".into(),
+        };
+        let outcomes: Vec<String> = outcomes
+            .iter()
+            .map(|replay| format!("{} {}", replay.attempt, replay.outcome))
+            .collect();
+        writeln!(
+            text,
+            "  incident {} ({}): {said}{}{}",
+            incident.id,
+            incident.source,
+            if outcomes.is_empty() { "" } else { ": " },
+            outcomes.join(", ")
         )?;
     }
     Ok(())

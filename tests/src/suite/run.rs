@@ -23,7 +23,8 @@ use super::{
 use crate::{
     attempts::{self, Workspace},
     evidence::{
-        self, Evidence, FORMAT, LayerSaid, ablation, counts, doors, expected, non_claims,
+        self, Evidence, FORMAT, LayerSaid, ablation, counts, doors, expected, incidents,
+        non_claims,
         row::{Outcome, Row},
         status::{self, RefusedConfiguration, RegisterHalf},
         words,
@@ -176,6 +177,7 @@ pub fn run(
         register,
         counts: counts::of(&rows),
         ablation: ablation::of(&rows, options.ablate == Ablate::all()),
+        incidents: incidents::replayed(incidents::all()?, &rows),
         refused_configurations: options.refused.clone(),
         doors: doors::of(&rows, &terms.kernel, options.profile.as_str()),
         attempts: rows,
