@@ -9,5 +9,6 @@
 
 mod death;
 mod life;
+mod observed;
 mod refusals;
 mod room;
