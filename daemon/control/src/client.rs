@@ -17,6 +17,7 @@ use custody_wire::{
     frame::{self, FrameError, body_len},
     operator::{Answer, BESIDE, Request},
 };
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, Interest},
     net::UnixStream,
@@ -135,10 +136,12 @@ impl Client {
                 let taken = spawn_blocking(move || take(&stream)).await?;
                 match taken {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        // Tokio is to wait for the next edge.
-                        drop(self.stream.try_io(Interest::READABLE, || {
-                            Err::<(), _>(io::ErrorKind::WouldBlock.into())
-                        }));
+                        // Tokio is to wait for the next edge; not if the bytes came meanwhile,
+                        // for then that edge is over.
+                        drop(
+                            self.stream
+                                .try_io(Interest::READABLE, || readable(&self.stream)),
+                        );
                     }
                     taken => return taken,
                 }
@@ -227,6 +230,15 @@ impl<T: Send + 'static> Drop for Given<T> {
             Ok(runtime) => drop(runtime.spawn_blocking(move || drop(closing))),
             Err(_no_runtime) => drop(closing),
         }
+    }
+}
+
+/// Whether something has come; nothing is taken.
+fn readable(stream: impl AsFd) -> io::Result<()> {
+    let mut polled = [PollFd::new(stream.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut polled, PollTimeout::ZERO)? {
+        0 => Err(io::ErrorKind::WouldBlock.into()),
+        _ => Ok(()),
     }
 }
 
