@@ -8,6 +8,7 @@
 //! | [`host`] | a private installation of the real programs |
 //! | [`nspawn`] | a machine with systemd as its pid 1 |
 //! | [`probe`] | one attack, as it runs inside a session |
+//! | [`refused`] | refused configurations: provoked, and reached where they are permitted |
 //! | [`register`] | every credential and key, held against the source |
 //! | [`standin`] | targets for the controls: where a layer or the gate is missing |
 //! | [`suite`] | every attempt in its arms, judged by the witness |
@@ -21,6 +22,7 @@ pub mod ground;
 pub mod host;
 pub mod nspawn;
 pub mod probe;
+pub mod refused;
 pub mod register;
 pub mod standin;
 pub mod suite;

@@ -9,6 +9,19 @@ use std::{
 
 use custody_tests::ground::{self, Ground, has, words};
 
+/// Whether the program is there; says so if not.
+#[expect(
+    clippy::print_stdout,
+    reason = "a test's harness takes it, and the runner lists what was not attempted"
+)]
+fn there(program: &str) -> bool {
+    let there = has(program);
+    if !there {
+        println!("not attempted: needs {program}");
+    }
+    there
+}
+
 fn nothing(_folder: &Path) -> io::Result<()> {
     Ok(())
 }
@@ -28,7 +41,7 @@ fn shells_interpreters_and_version_control_work() {
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("42") && said.contains("agent"), "{said}");
 
-    if has("/usr/bin/python3") {
+    if there("/usr/bin/python3") {
         for method in ["fork", "spawn", "forkserver"] {
             let script = format!(
                 "cat > p.py <<'END'\n\
@@ -56,7 +69,7 @@ fn shells_interpreters_and_version_control_work() {
         }
     }
 
-    if has("/usr/bin/node") {
+    if there("/usr/bin/node") {
         let script = "node -e \"const {execFileSync} = require('child_process'); \
             const {Worker} = require('worker_threads'); const os = require('os'); \
             console.log(execFileSync('echo', ['child']).toString(), os.userInfo().username, os.cpus().length > 0); \
@@ -69,7 +82,7 @@ fn shells_interpreters_and_version_control_work() {
         }
     }
 
-    if has("/usr/bin/git") {
+    if there("/usr/bin/git") {
         let script = "export PATH=/usr/bin:/bin; git init -q . && echo a > a && git add a && \
             git -c user.name=a -c user.email=a@example.org commit -qm first && git log --oneline | cat";
         let output = ground.in_workspace("git", nothing, script).unwrap();

@@ -90,7 +90,7 @@ fn a_policy_or_configuration_that_is_wrong_starts_nothing() {
     };
     let agents = first("agents = ");
     let cgroup = first("cgroup = ");
-    let vault = first("[users]");
+    let gate = first("gate = ");
     let configurations = [
         (
             "an unknown key",
@@ -119,8 +119,8 @@ fn a_policy_or_configuration_that_is_wrong_starts_nothing() {
         ),
         (
             "a service that runs as root",
-            good.replacen(&vault, "[users]\nfront = \"0\"", 1),
-            "front",
+            good.replacen(&gate, "gate = \"0\"", 1),
+            "users.gate",
         ),
         (
             "a credential that is not there",

@@ -1,5 +1,8 @@
 //! custody-bridge: the session's socket as a stdio server, for every MCP client.
 //!
+//! With the one argument `doctor` it tries instead what a session must not be able to do, and prints the
+//! kernel's answers: what `custody doctor` starts.
+//!
 //! Bytes go both ways until the service closes. Nothing is parsed, nothing is kept, nothing is
 //! known: this program is in the agent's zone, and whatever it could do the agent can do itself.
 //!
@@ -7,6 +10,7 @@
 //! whoever started the bridge), no reconnect: the client starts a new bridge.
 #![forbid(unsafe_code)]
 
+mod doctor;
 mod relay;
 
 use std::{
@@ -15,6 +19,7 @@ use std::{
     path::Path,
 };
 
+pub use doctor::try_all;
 pub use relay::{Ended, RelayError, relay};
 
 /// Where every session has its socket: `custody_wire::launch::LISTENER`, which this crate may not

@@ -13,7 +13,7 @@ use gate::{
 const EXIT_CODES: &str = "\
 Exit codes:
   0        done
-  1        what was checked is not good (policy check, ledger verify)
+  1        what was checked is not good (doctor, policy check, ledger verify)
   2        the command line is wrong
   125      custody itself failed, or refused; the reason is on standard error
   126      the command of `run` could not be executed
@@ -42,6 +42,8 @@ pub struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum What {
+    /// Try what a session must not be able to do, and say whether a profile can be had here
+    Doctor(Doctor),
     /// Look at the ledger: decision records and receipts
     Ledger {
         /// What.
@@ -139,6 +141,21 @@ pub struct Run {
     /// The command and its arguments
     #[arg(required = true, last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
+}
+
+/// What to look for.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Starts a throwaway session for each profile, tries in it what must not succeed, and shows the \
+kernel's own answers. Where the service does not run it looks at the host alone. Exit code: 0 if \
+the profile can be had, 1 if not, 125 if it could not be tried.")]
+pub struct Doctor {
+    /// The profile that must be had: hardened, standard or dev
+    #[arg(long, value_name = "NAME", value_parser = profile, default_value = "standard")]
+    pub profile: Profile,
+    /// As JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 fn profile(text: &str) -> Result<Profile, String> {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`args`] | the command line |
 //! | [`connect`] | the connection to custody-control |
+//! | [`doctor`] | whether a profile can be had here |
 //! | [`exit`] | what the process says to its caller |
 //! | [`inert`] | foreign text that does nothing to a terminal |
 //! | [`ledger`], [`policy`] | what needs no service |
@@ -16,6 +17,7 @@
 
 pub mod args;
 pub mod connect;
+pub mod doctor;
 pub mod exit;
 pub mod inert;
 pub mod ledger;
@@ -39,6 +41,7 @@ pub fn command() -> clap::Command {
 pub fn main() -> Exit {
     let Arguments { socket, what } = Arguments::parse();
     let done = match what {
+        What::Doctor(wanted) => doctor::doctor(&socket, &wanted),
         What::Ledger {
             what: LedgerWhat::Verify { dir, heads, keys },
         } => ledger::verify(&dir, &heads, &keys),

@@ -2,6 +2,7 @@
 
 use std::{fs, io, path::Path};
 
+use custody_wire::doctor;
 use gate::id::PolicyName;
 
 /// What a compiled policy's file is named after its name.
@@ -18,6 +19,8 @@ pub fn list(folder: &Path) -> io::Result<Vec<PolicyName>> {
         if path.extension().is_some_and(|it| it == EXTENSION)
             && let Some(stem) = path.file_stem().and_then(|stem| stem.to_str())
             && let Ok(name) = PolicyName::parse(stem)
+            // Nobody chooses it: `custody doctor` asks for it by name.
+            && name.as_str() != doctor::POLICY
         {
             names.push(name);
         }
@@ -33,7 +36,14 @@ mod tests {
     #[test]
     fn only_compiled_policies_with_a_name_are_listed() {
         let folder = tempfile::tempdir().unwrap();
-        for file in ["mail.policy", "a.policy", "B.policy", "x.toml", ".policy"] {
+        for file in [
+            "mail.policy",
+            "custody-doctor.policy",
+            "a.policy",
+            "B.policy",
+            "x.toml",
+            ".policy",
+        ] {
             fs::write(folder.path().join(file), "").unwrap();
         }
         let names = list(folder.path()).unwrap();

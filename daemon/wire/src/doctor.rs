@@ -1,53 +1,28 @@
-//! `custody doctor`: what a throwaway session answered to a short set of attempts, and what custodyd
-//! says of this host. The answers are the kernel's own; nothing is read from a plan.
+//! `custody doctor`: the session that it starts, and forgets.
+//!
+//! The session is an ordinary one under a built-in policy that gives no tool; its command can be no
+//! other than [`PROGRAM`] with [`ARGUMENT`], and it has no workspace and no terminal. So every operator
+//! may have it. The program tries what a session must not be able to do and prints one line for each
+//! attempt: its name, a tab, and the errno of the kernel's answer, 0 where it succeeded.
 
-use serde::{Deserialize, Serialize};
+use crate::launch::PROGRAMS;
 
-use crate::{layer, profile::Profile};
+/// The built-in policy. A file of this name in the policies' folder is not taken.
+pub const POLICY: &str = "custody-doctor";
 
-/// The file in a session's folder that tries the attempts and prints them, one a line.
-pub const PROGRAM: &str = "/run/custody/bin/custody-bridge";
+/// Its text: what is weakest, so that a session may be asked to be anything.
+pub const POLICY_TEXT: &str = "format = 1\n\n[session]\nprofile = \"dev\"\n";
+
+/// The program in a session's folder, below [`PROGRAMS`].
+pub const PROGRAM: &str = "custody-bridge";
 
 /// Its argument.
 pub const ARGUMENT: &str = "doctor";
 
-/// What custodyd says: the answer to `custody doctor`.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-pub struct Host {
-    /// What of this host is refused by some profile.
-    pub findings: Vec<Finding>,
-}
+/// The most bytes that it prints.
+pub const PRINTED_MAX: usize = 16 << 10;
 
-/// A refused configuration that was found.
-#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
-pub struct Finding {
-    /// Its name (`crate::refused`).
-    pub id: String,
-    /// Where, in a few words: at most [`FOUND_MAX`] bytes.
-    pub found: String,
-}
-
-/// The most bytes that say where something was found.
-pub const FOUND_MAX: usize = 512;
-
-/// What one session of one profile said.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Tried {
-    /// Its profile.
-    pub profile: Profile,
-    /// What each layer said.
-    pub layers: Vec<layer::Report>,
-    /// What each attempt answered.
-    pub steps: Vec<Step>,
-}
-
-/// One attempt inside the session.
-#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
-pub struct Step {
-    /// Its name.
-    pub name: String,
-    /// errno(3), or none where it succeeded.
-    pub errno: Option<i32>,
-    /// Whether it should have been refused.
-    pub refused: bool,
+/// The command of such a session (`crate::launch::Role::Command`).
+pub fn command() -> Vec<u8> {
+    format!("2\0{PROGRAMS}/{PROGRAM}\0{ARGUMENT}\0").into_bytes()
 }

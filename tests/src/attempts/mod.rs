@@ -16,6 +16,7 @@ mod namespaces;
 mod network;
 mod privilege;
 mod processes;
+pub mod refused_configurations;
 mod rings;
 mod shared_process_credential;
 mod sockets;

@@ -117,7 +117,8 @@ pub fn check(config: Config) -> Result<Checked, CheckError> {
     for place in [&config.paths.runtime, &config.paths.state] {
         trusted(place)?;
     }
-    let policies = policies::compile(&config.paths.policies, &config.credentials)?;
+    let mut policies = policies::compile(&config.paths.policies, &config.credentials)?;
+    policies::add_doctor(&mut policies)?;
     for (label, source) in &config.credentials {
         credentials::open(label, source)?;
     }

@@ -7,6 +7,7 @@ use std::{
 };
 
 use custody_config::{CredentialSource, Untrusted, root_owned};
+use custody_wire::doctor;
 use gate::{
     id::{CredentialLabel, NameError, PolicyName},
     policy::{Policy, PolicyError},
@@ -140,6 +141,16 @@ pub fn compile(
     Ok(policies)
 }
 
+/// Adds the policy that `custody doctor` starts its sessions under.
+///
+/// # Errors
+/// When it does not compile.
+pub fn add_doctor(policies: &mut Policies) -> Result<(), PoliciesError> {
+    let (name, policy) = built_in(doctor::POLICY, doctor::POLICY_TEXT)?;
+    policies.insert(name, policy);
+    Ok(())
+}
+
 fn embedded(folder: &Path) -> Result<Policies, PoliciesError> {
     let (name, text) = EMBEDDED;
     tracing::warn!(
@@ -147,6 +158,10 @@ fn embedded(folder: &Path) -> Result<Policies, PoliciesError> {
         policy = name,
         "there is no policy folder; the embedded policy confines and gives no tool"
     );
+    Ok(Policies::from([built_in(name, text)?]))
+}
+
+fn built_in(name: &str, text: &str) -> Result<(PolicyName, Policy), PoliciesError> {
     let path = PathBuf::from(format!("(embedded) {name}.toml"));
     let name = PolicyName::parse(name).map_err(|source| PoliciesError::Name {
         path: path.clone(),
@@ -156,7 +171,7 @@ fn embedded(folder: &Path) -> Result<Policies, PoliciesError> {
         path,
         source: Box::new(source),
     })?;
-    Ok(Policies::from([(name, policy)]))
+    Ok((name, policy))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use custody_sys::cgroup::{self, Cgroup};
 use custody_wire::launch::Report;
-use nix::sys::wait::WaitStatus;
+use nix::sys::{signal::Signal, wait::WaitStatus};
 
 use crate::{hooks::Group, process::ProcessError};
 
@@ -261,10 +261,14 @@ impl Custodyd {
     }
 
     pub(super) fn kill_number(&mut self, number: u64) {
-        if let Some((part, process)) = self.processes.get(&number)
-            && let Err(error) = process.cgroup.kill()
-        {
-            tracing::error!(?part, %error, "cgroup.kill");
+        if let Some((part, process)) = self.processes.get(&number) {
+            if let Err(error) = process.cgroup.kill() {
+                tracing::error!(?part, %error, "cgroup.kill");
+            }
+            // One that is not in its cgroup ends all the same, and with a pid 1 its whole namespace.
+            if let Err(error) = process.signal(Signal::SIGKILL) {
+                tracing::debug!(?part, %error, "it has ended");
+            }
         }
     }
 

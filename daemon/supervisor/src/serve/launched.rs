@@ -96,8 +96,9 @@ impl Custodyd {
         if !matches!(session.phase, Phase::Launching) {
             return Ok(()); // stopped meanwhile
         }
-        self.look_at_sealed(number, id)?;
+        let found = self.look_at_sealed(number, id)?;
         let session = self.sessions.get_mut(&id).ok_or_else(gone)?;
+        session.findings.extend(found);
         suffices(session.profile, &layers, session.workspace.is_some())?;
         if roles.len() != fds.len() {
             return Err(StartRefusal::Failed {

@@ -52,11 +52,15 @@ impl Custodyd {
     ///
     /// # Errors
     /// The first that the session's profile refuses.
-    pub(super) fn look_at_sealed(&self, number: u64, id: SessionId) -> Result<(), StartRefusal> {
+    pub(super) fn look_at_sealed(
+        &self,
+        number: u64,
+        id: SessionId,
+    ) -> Result<Vec<Finding>, StartRefusal> {
         let (Some((_, process)), Some(session)) =
             (self.processes.get(&number), self.sessions.get(&id))
         else {
-            return Ok(()); // stopped meanwhile
+            return Ok(Vec::new()); // stopped meanwhile
         };
         let pid = process.pid();
         let expected = Expected {
@@ -96,7 +100,7 @@ impl Custodyd {
             secret: &secret,
         };
         findings.extend(shown::look(pid, looked));
-        passed(session.profile, findings).map(drop)
+        passed(session.profile, findings)
     }
 
     /// The next agent's uid is nobody else's.
