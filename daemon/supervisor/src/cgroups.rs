@@ -1,6 +1,10 @@
 //! Our folders in the cgroup2 hierarchy: `<base>/custody/{agents,services,workers}`, a fresh one
 //! below for each program. A folder that was killed is never used again: a later clone3 into it
 //! would be killed at once (measured on Linux 6.18).
+//!
+//! Controllers are handed down to sessions where the host has them. A folder that hands one down may
+//! hold no process itself (cgroups(7), "no internal processes"): where the base is our own cgroup, as
+//! under systemd with `Delegate=yes`, custodyd moves to `<base>/custody/custodyd` first.
 
 use std::{
     fs::{self, File},
@@ -12,7 +16,7 @@ use std::{
 use custody_sys::cgroup::{self, Cgroup};
 use nix::fcntl::{Flock, FlockArg, OFlag};
 
-use crate::hooks::Group;
+use crate::{hooks::Group, limits};
 
 /// How long the processes of an earlier run may take to die.
 const LEFTOVERS_MAX: Duration = Duration::from_secs(10);
@@ -50,6 +54,9 @@ pub struct Cgroups {
     made: Option<PathBuf>,
     groups: [(Group, Cgroup); 3],
     number: u64,
+    base: PathBuf,
+    /// Whether custodyd itself moved to a folder below.
+    moved: bool,
     _lock: Flock<File>,
 }
 
@@ -73,11 +80,14 @@ impl Cgroups {
         for (_, group) in &groups {
             clear(group.path())?;
         }
+        let moved = hand_down(base, &top);
         Ok(Self {
             top,
             made,
             groups,
             number: 0,
+            base: base.into(),
+            moved,
             _lock: lock,
         })
     }
@@ -110,12 +120,63 @@ impl Cgroups {
     /// # Errors
     /// When a process is left.
     pub fn remove(self) -> Result<(), CgroupError> {
+        if self.moved {
+            self.move_back()?;
+        }
         cgroup::remove(&self.top).map_err(failed(&self.top))?;
         match &self.made {
             Some(base) => cgroup::remove(base).map_err(failed(base)),
             None => Ok(()),
         }
     }
+}
+
+impl Cgroups {
+    /// Back to the base, which may hold a process again when it hands nothing down.
+    fn move_back(&self) -> Result<(), CgroupError> {
+        for (_, group) in &self.groups {
+            cgroup::remove(group.path()).map_err(failed(group.path()))?;
+        }
+        for folder in [&self.top, &self.base] {
+            limits::take_back(folder).map_err(failed(folder))?;
+        }
+        move_to(&self.base).map_err(failed(&self.base))
+    }
+}
+
+/// Hands the controllers down from `base` to the agents' folder. Whether custodyd had to move. A
+/// host that has none, or refuses, has sessions without limits, and their layer says so.
+fn hand_down(base: &Path, top: &Path) -> bool {
+    if limits::offered(base).is_empty() {
+        return false;
+    }
+    let own = top.join("custodyd");
+    let moved = is_ours(base)
+        && Cgroup::ensure(&own)
+            .and_then(|_made| move_to(&own))
+            .inspect_err(|error| tracing::warn!(%error, cgroup = %own.display(), "cannot move"))
+            .is_ok();
+    for folder in [base, top, &top.join(Group::Agents.name())] {
+        if let Err(error) = limits::hand_down(folder) {
+            tracing::warn!(%error, cgroup = %folder.display(), "controllers are not handed down");
+            break;
+        }
+    }
+    moved
+}
+
+/// Whether this process is in the folder itself, and it is not the root of the hierarchy, which may
+/// hold processes.
+fn is_ours(folder: &Path) -> bool {
+    let pid = std::process::id().to_string();
+    folder.join("cgroup.type").exists()
+        && fs::read_to_string(folder.join("cgroup.procs"))
+            .is_ok_and(|pids| pids.lines().any(|it| it == pid))
+}
+
+/// This process, which has one thread.
+fn move_to(folder: &Path) -> io::Result<()> {
+    fs::write(folder.join("cgroup.procs"), "0")
 }
 
 /// Kills what is below `group` and removes the folders.

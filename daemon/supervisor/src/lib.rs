@@ -7,6 +7,8 @@
 //! | [`checks`] | what must hold before anything is started |
 //! | [`denials`] | denials in the journal, bounded and neutralised |
 //! | [`hooks`] | eBPF: loaded, attached, pinned; the egress map; events of denials |
+//! | [`kept`] | the operators' listener, kept by the service manager from run to run |
+//! | [`limits`] | memory and processes of a session, by the host's controllers |
 //! | [`places`] | folders, the lock, the operators' socket |
 //! | [`process`] | one program, started through custody-launch |
 //! | [`refused`] | configurations that a profile refuses, looked for with procfs and the kernel |
@@ -24,6 +26,8 @@ pub mod cgroups;
 pub mod checks;
 pub mod denials;
 pub mod hooks;
+pub mod kept;
+pub mod limits;
 pub mod places;
 pub mod process;
 pub mod refused;

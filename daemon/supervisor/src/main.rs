@@ -12,6 +12,7 @@ use custody_config::{Config, PATH};
 use custody_supervisor::{
     checks::{check, kernel, root},
     hooks::Hooks,
+    kept,
     refused::start,
     serve::serve,
 };
@@ -53,6 +54,8 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> anyhow::Result<()> {
+    // Before anything is opened.
+    let kept = kept::take();
     root()?;
     let (config, path) = configuration(arguments.config)?;
     let checked = check(config)?;
@@ -78,7 +81,7 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     // A few descriptors for each session: as many as we may have.
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).context("getrlimit(RLIMIT_NOFILE)")?;
     setrlimit(Resource::RLIMIT_NOFILE, hard, hard).context("setrlimit(RLIMIT_NOFILE)")?;
-    serve(checked, path)?;
+    serve(checked, path, kept)?;
     Ok(())
 }
 

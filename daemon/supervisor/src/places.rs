@@ -25,9 +25,12 @@ use std::{
 
 use nix::fcntl::{Flock, FlockArg};
 
-use crate::checks::{
-    policies::Policies,
-    users::{Ids, Users},
+use crate::{
+    checks::{
+        policies::Policies,
+        users::{Ids, Users},
+    },
+    kept,
 };
 
 /// Why a place could not be made.
@@ -150,12 +153,16 @@ impl Places {
         Ok(())
     }
 
-    /// The operators' socket.
+    /// The operators' socket: the one that was kept, if it is still there.
     ///
     /// # Errors
     /// When it cannot be made, or something else than a socket lies there.
-    pub fn listen(&self) -> Result<UnixListener, PlaceError> {
+    pub fn listen(&self, kept: Option<UnixListener>) -> Result<UnixListener, PlaceError> {
         let path = self.runtime.join("control.sock");
+        if let Some(kept) = kept.filter(|kept| kept::is_at(kept, &path)) {
+            tracing::info!("the operators' listener was kept");
+            return Ok(kept);
+        }
         match fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(make(&path)(error));
@@ -165,6 +172,7 @@ impl Places {
         let listener = UnixListener::bind(&path).map_err(make(&path))?;
         // Everyone may connect; who he is the kernel says, what he may do the configuration.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).map_err(make(&path))?;
+        kept::give(&listener);
         Ok(listener)
     }
 

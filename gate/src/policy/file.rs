@@ -66,6 +66,7 @@ pub(super) struct Mounts {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct LimitsTable {
+    pub(super) memory_mb: u32,
     pub(super) processes: u32,
     pub(super) open_files: u32,
 }
@@ -73,6 +74,8 @@ pub(super) struct LimitsTable {
 impl Default for LimitsTable {
     fn default() -> Self {
         Self {
+            // A build or a test run, and less than most hosts have; tmpfs is in it.
+            memory_mb: 8192,
             // A build with a job per core and its compilers' threads.
             processes: 1024,
             // The soft limit that Linux gives by default.

@@ -16,7 +16,8 @@
 //! network = "sealed"          # the only one in this version
 //! workspace = "untrusted"     # or "trusted": you vouch for whatever lies in it
 //! mounts.read_only = []       # absolute paths of the host, shown at the same place
-//! limits.processes = 1024     # RLIMIT_NPROC
+//! limits.memory_mb = 8192     # memory.max of the session's cgroup, its tmpfs included
+//! limits.processes = 1024     # RLIMIT_NPROC, and pids.max of the session's cgroup
 //! limits.open_files = 1024    # RLIMIT_NOFILE
 //!
 //! [values.customer]           # a trusted value: the application gives it for each session

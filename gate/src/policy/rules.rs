@@ -59,13 +59,15 @@ impl Profile {
     }
 }
 
-/// Resource limits of a session (getrlimit(2)).
+/// Resource limits of a session (getrlimit(2), cgroups(7)).
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionLimits {
+    /// memory.max of its cgroup, in MiB.
+    pub memory_mb: u32,
     /// RLIMIT_NOFILE.
     pub open_files: u32,
-    /// RLIMIT_NPROC.
+    /// RLIMIT_NPROC, and pids.max of its cgroup.
     pub processes: u32,
 }
 

@@ -44,6 +44,7 @@ fn each_key_of_a_policy_stands_on_the_page() {
         "[credentials.",
         "[tools.",
         "read_only",
+        "limits.memory_mb",
         "limits.processes",
         "workspace",
         "hints.read_only",

@@ -200,6 +200,10 @@ fn show(layers: &[Report]) {
         };
         complain(&format!("layer {}: {status}", layer.name()));
     }
+    complain(
+        "disk: not bounded; a workspace's files count against its owner's quota, where its file system \
+         has one",
+    );
 }
 
 #[derive(Clone, Copy)]

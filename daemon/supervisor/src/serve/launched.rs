@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 
 use custody_wire::{
     launch::{Report, Role},
-    layer::{self, Layer},
+    layer::{self, Layer, Status},
     supervise::{ControlNotice, StartRefusal, VaultNotice},
 };
 use gate::id::SessionId;
@@ -16,7 +16,10 @@ use super::{
     sessions::{Last, Phase, failed},
     standing::{in_words, suffices},
 };
-use crate::refused;
+use crate::{
+    limits::{self, Limits},
+    refused,
+};
 
 impl Custodyd {
     /// custody-launch reported.
@@ -74,6 +77,26 @@ impl Custodyd {
         }
     }
 
+    /// Bounds what the session's cgroup may use, before anything of the command is executed.
+    fn limit(&self, number: u64, id: SessionId) -> Status {
+        let session = self.sessions.get(&id);
+        let policy = session.and_then(|session| self.checked.policies.get(&session.policy));
+        match (self.processes.get(&number), policy) {
+            (Some((_, process)), Some(policy)) => {
+                let rules = policy.session().limits;
+                let limits = Limits {
+                    memory: u64::from(rules.memory_mb) << 20,
+                    processes: rules.processes.into(),
+                };
+                limits::set(process.cgroup.path(), limits)
+            }
+            (None, _) | (_, None) => Status::None {
+                step: "the session is gone".into(),
+                errno: 0,
+            },
+        }
+    }
+
     /// The layers are there: are they enough? Then the command is executed and the front started.
     fn launch(
         &mut self,
@@ -86,17 +109,34 @@ impl Custodyd {
         // custody-launch cannot see the hooks of its cgroup; we attached them and look again.
         layers.retain(|report| !report.layer.is_on_cgroup());
         for layer in Layer::ALL.into_iter().filter(|it| it.is_on_cgroup()) {
-            layers.push(layer::Report {
-                layer,
-                status: self.hook_status(layer),
-            });
+            let status = if layer == Layer::CgroupLimits {
+                self.limit(number, id)
+            } else {
+                self.hook_status(layer)
+            };
+            layers.push(layer::Report { layer, status });
         }
         layers.sort_by_key(|report| report.layer);
         let session = self.sessions.get_mut(&id).ok_or_else(gone)?;
         if !matches!(session.phase, Phase::Launching) {
             return Ok(()); // stopped meanwhile
         }
+<<<<<<< HEAD
         let found = self.look_at_sealed(number, id)?;
+=======
+        self.look_at_sealed(number, id).map_err(|refusal| {
+            // What is gone looks like many things, and none of them is the reason.
+            let process = self.processes.get(&number);
+            if process.is_some_and(|(_, process)| process.is_over()) {
+                StartRefusal::Failed {
+                    step: "custody-launch ended before the command was executed".into(),
+                    errno: 0,
+                }
+            } else {
+                refusal
+            }
+        })?;
+>>>>>>> 8129372 (wip3)
         let session = self.sessions.get_mut(&id).ok_or_else(gone)?;
         session.findings.extend(found);
         suffices(session.profile, &layers, session.workspace.is_some())?;

@@ -186,11 +186,15 @@ const TICK: Duration = Duration::from_secs(5);
 /// How soon a cgroup that is not empty yet is looked at again.
 const DYING_EVERY: Duration = Duration::from_millis(2);
 
-/// Runs until a signal asks for the end.
+/// Runs until a signal asks for the end. `kept` is the operators' listener of an earlier run.
 ///
 /// # Errors
 /// See [`ServeError`]. Everything that was started has ended by then.
-pub fn serve(checked: Checked, config_path: Option<PathBuf>) -> Result<(), ServeError> {
+pub fn serve(
+    checked: Checked,
+    config_path: Option<PathBuf>,
+    kept: Option<UnixListener>,
+) -> Result<(), ServeError> {
     let places = Places::lock(&checked.config.paths.runtime, &checked.config.paths.state)?;
     places.make(&checked.users)?;
     places.write(&checked.policies)?;
@@ -215,7 +219,7 @@ pub fn serve(checked: Checked, config_path: Option<PathBuf>) -> Result<(), Serve
     let uids = checked.config.uids;
     let seed = clock::boot_ns() / 1_000_000;
     let mut custodyd = Custodyd {
-        listener: places.listen()?,
+        listener: places.listen(kept)?,
         agents: Pool::new(uids.agents, seed),
         fronts: Pool::new(uids.fronts, seed),
         workers_uids: Pool::new(uids.workers, seed),

@@ -157,6 +157,8 @@ fn a_service_manager_is_told_when_it_is_ready_and_when_it_ends() {
     let mut custodyd = room.custodyd();
     custodyd.env("NOTIFY_SOCKET", &socket).stderr(log);
     room.daemon = Some(custodyd.spawn().unwrap());
+    // Its listener is to be kept, from run to run.
+    assert_eq!(next(), "FDSTORE=1\nFDNAME=control\n");
     assert_eq!(next().trim(), "READY=1");
     assert_eq!(room.run(&["--", "/bin/true"]).status.code(), Some(0));
     assert_eq!(room.end(Signal::SIGTERM), Some(0));

@@ -49,6 +49,12 @@ fn session(rules: &SessionRules) -> Result<(), Fault> {
         &["limits", "processes"],
     )?;
     range(
+        rules.limits.memory_mb,
+        64,
+        1 << 24,
+        &["limits", "memory_mb"],
+    )?;
+    range(
         rules.limits.open_files,
         64,
         1 << 20,

@@ -76,6 +76,7 @@ fn session(table: Session) -> Result<SessionRules, Fault> {
     }
     Ok(SessionRules {
         limits: SessionLimits {
+            memory_mb: table.limits.memory_mb,
             open_files: table.limits.open_files,
             processes: table.limits.processes,
         },
