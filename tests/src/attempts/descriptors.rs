@@ -3,7 +3,7 @@
 use custody_wire::layer::Layer;
 use nix::libc;
 
-use super::{Attempt, Carries, Need, Promised, Proof, TwinShows, calls};
+use super::{Attempt, Carries, Need, Owner, Promised, Proof, TwinShows, calls};
 use crate::{
     evidence::row::Class,
     probe::{Argument, Call, Effect, PYTHON},
@@ -31,6 +31,42 @@ macro_rules! inherited {
             proof: $proof,
             notes: &[OWN],
             ..Attempt::BASE
+        }
+    };
+}
+
+/// ioctl_tty(2).
+const TIOCSTI: i64 = 0x5412;
+
+/// Into someone's terminal: as root, for it is not the caller's own.
+macro_rules! typed {
+    ($id:literal, $question:literal, $source:literal, $request:expr) => {
+        Attempt {
+            owner: Owner::Root,
+            ..inherited!(
+                $id,
+                Class::Confinement,
+                "TIOCSTI into an inherited terminal",
+                $question,
+                &[
+                    &[Layer::Fds],
+                    &[Layer::Seccomp],
+                    &[Layer::Capabilities],
+                    &[Layer::Uid]
+                ],
+                $source,
+                Carries::Terminal,
+                Proof::Step("ioctl TIOCSTI"),
+                |_: &Scene, _: Effect| vec![calls::call(
+                    "ioctl TIOCSTI",
+                    libc::SYS_ioctl,
+                    vec![
+                        Argument::Inherited("tty".into()),
+                        calls::number($request),
+                        calls::bytes(b"x"),
+                    ],
+                )]
+            )
         }
     };
 }
@@ -134,6 +170,18 @@ pub(super) const ALL: &[Attempt] = &[
                 calls::number(0),
             ],
         )]
+    ),
+    typed!(
+        "fd/terminal-type-ahead",
+        "May a session type into a terminal that its caller left open?",
+        "CVE-2017-5226: TIOCSTI out of a sandbox",
+        TIOCSTI
+    ),
+    typed!(
+        "fd/terminal-type-ahead-wide",
+        "May it, with a bit set that only the kernel's 32-bit view of a request drops?",
+        "CVE-2019-10063: a filter that compares 64 bits",
+        TIOCSTI | 1 << 32
     ),
 ];
 

@@ -108,7 +108,13 @@ pub(super) const ALL: &[Attempt] = &[
         &[&[Layer::Seccomp], &[Layer::BpfLsm]],
         "recvfrom",
         "peers.md appendix A: netlink in bwrap, firejail, srt, sandlock and nono",
-        |_: &Scene, _: &Effect| netlink("NETLINK_ROUTE", libc::NETLINK_ROUTE, 18, &[0; 16])
+        |_: &Scene, _: &Effect| netlink(
+            "NETLINK_ROUTE",
+            libc::NETLINK_ROUTE,
+            18,
+            &[0; 16],
+            libc::MSG_DONTWAIT
+        )
     ),
     door!(
         "direct/netlink-sock-diag",
@@ -133,7 +139,7 @@ pub(super) const ALL: &[Attempt] = &[
         "recvfrom",
         "kernel.md section 7, 31",
         // AUDIT_GET (linux/audit.h): whoever may not read the state is answered that he may not.
-        |_: &Scene, _: &Effect| netlink("NETLINK_AUDIT", libc::NETLINK_AUDIT, 1000, &[])
+        |_: &Scene, _: &Effect| netlink("NETLINK_AUDIT", libc::NETLINK_AUDIT, 1000, &[], 0)
     ),
     door!(
         "direct/netlink-uevent",

@@ -73,12 +73,12 @@ pub(super) fn netlink_address(groups: u32) -> Vec<u8> {
 }
 
 /// Asks the kernel one thing over netlink, and hears the answer.
-pub(super) fn netlink(name: &str, protocol: i32, kind: u16, body: &[u8]) -> Vec<Call> {
+pub(super) fn netlink(name: &str, protocol: i32, kind: u16, body: &[u8], flags: i32) -> Vec<Call> {
     let message = message(kind, body);
     vec![
         calls::socket(name, libc::AF_NETLINK, libc::SOCK_RAW, protocol),
         calls::send("sendto", &message, 0, &netlink_address(0)),
-        calls::receive(0, libc::MSG_DONTWAIT),
+        calls::receive(0, flags),
     ]
 }
 
@@ -117,6 +117,7 @@ pub(super) fn sock_diag() -> Vec<Call> {
         libc::NETLINK_SOCK_DIAG,
         SOCK_DIAG_BY_FAMILY,
         &request,
+        libc::MSG_DONTWAIT,
     );
     if let Some(last) = calls.last_mut() {
         last.again = 64;

@@ -232,6 +232,8 @@ pub enum Carries {
     Pidfd,
     /// A ring (io_uring_setup(2)).
     Ring,
+    /// A terminal, open (pts(4)).
+    Terminal,
     /// A socket for TCP that is not connected yet.
     Tcp,
     /// A socket for UDP.

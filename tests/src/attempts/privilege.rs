@@ -33,6 +33,21 @@ pub(super) const ALL: &[Attempt] = &[
         ..Attempt::BASE
     },
     Attempt {
+        id: "escape/clone-into-cgroup",
+        mechanism: "a child in another cgroup",
+        question: "May a session start a process in the root of the cgroups?",
+        needs: &[Need::Program(PYTHON)],
+        promised: Promised::Layers(&[&[Layer::Seccomp], &[Layer::Uid], &[Layer::MountNamespace]]),
+        source: "kernel.md 1.6: clone3(2) with CLONE_INTO_CGROUP",
+        owner: Owner::Root,
+        attack: |_, _, _| calls::attack(born_elsewhere()),
+        twin: calls::other,
+        twin_shows: TwinShows::Step("found twin"),
+        proof: Proof::Step("clone3 CLONE_INTO_CGROUP"),
+        notes: &[OTHER],
+        ..Attempt::BASE
+    },
+    Attempt {
         id: "privilege/setuid",
         mechanism: "setuid(2)",
         question: "May a session become root by asking?",
@@ -98,17 +113,53 @@ fn file(path: std::path::PathBuf) -> String {
     serde_json::to_string(&Attack::File { path }).unwrap_or_default()
 }
 
-/// Moves the caller to the root of the unified hierarchy, where the host has mounted that.
-fn leave() -> Vec<Call> {
+/// A child that the kernel puts into the root at once.
+fn born_elsewhere() -> Vec<Call> {
+    const CLONE_INTO_CGROUP: i64 = 0x2_0000_0000;
+    // struct clone_args: flags, three pointers, exit_signal, five words, cgroup.
+    let mut words: Vec<Argument> = [CLONE_INTO_CGROUP, 0, 0, 0, i64::from(libc::SIGCHLD)]
+        .into_iter()
+        .chain([0; 5])
+        .map(Argument::Number)
+        .collect();
+    words.push(Argument::Result(0));
+    vec![
+        calls::call(
+            "open the root of the cgroups",
+            libc::SYS_openat,
+            vec![
+                calls::HERE,
+                calls::text(root()),
+                calls::number(libc::O_PATH | libc::O_DIRECTORY),
+            ],
+        ),
+        Call {
+            child_ms: Some(0),
+            ..calls::call(
+                "clone3 CLONE_INTO_CGROUP",
+                libc::SYS_clone3,
+                vec![Argument::Words(words), calls::number(88)],
+            )
+        },
+    ]
+}
+
+/// Where the host has mounted the unified hierarchy.
+fn root() -> String {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let root = mounts
+    mounts
         .lines()
         .map(|line| line.split(' '))
         .find_map(|mut words| {
             let (_, place, kind) = (words.next()?, words.next()?, words.next()?);
             (kind == "cgroup2").then(|| place.to_owned())
         })
-        .unwrap_or_else(|| "/sys/fs/cgroup".into());
+        .unwrap_or_else(|| "/sys/fs/cgroup".into())
+}
+
+/// Moves the caller to the root of the unified hierarchy.
+fn leave() -> Vec<Call> {
+    let root = root();
     vec![
         calls::call(
             "open cgroup.procs",

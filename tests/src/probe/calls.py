@@ -7,7 +7,8 @@ call may be the last thing that this process does.
 An argument is an object of one key: "number"; "bytes" (hexadecimal), handed over by address;
 "buffer" (a name and a length), memory that is filled by the call; "address" of a buffer that has
 been; "int", which stands in a buffer at an offset; "inherited", the highest descriptor above 2
-that this process was started with and whose link in /proc/self/fd begins so, or -1; "result" of an earlier call; "words", 64 bits
+that this process was started with and whose link in /proc/self/fd begins so, or which
+is a terminal ("tty"), or -1; "result" of an earlier call; "words", 64 bits
 each, which are arguments themselves.
 """
 import binascii
@@ -67,7 +68,10 @@ started_with = [link for link in links() if link[0] > 2]
 
 
 def inherited(beginning):
-    found = [number for number, link in started_with if link.startswith(beginning)]
+    if beginning == "tty":
+        found = [number for number, _ in started_with if os.isatty(number)]
+    else:
+        found = [number for number, link in started_with if link.startswith(beginning)]
     return found[-1] if found else -1
 
 

@@ -55,7 +55,8 @@ pub enum Argument {
     /// The address of these bytes.
     #[serde(with = "hex::serde")]
     Bytes(Vec<u8>),
-    /// The highest inherited descriptor whose link in `/proc/self/fd` begins so.
+    /// The highest inherited descriptor whose link in `/proc/self/fd` begins so; `tty`: that is a
+    /// terminal, whatever its path is here.
     Inherited(String),
     /// The `int` that stands in a buffer at an offset.
     Int(String, usize),

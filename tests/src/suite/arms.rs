@@ -43,6 +43,8 @@ pub struct Carried {
     /// A canary for the environment.
     pub environment: Option<String>,
     fd: Option<OwnedFd>,
+    /// The other side of a terminal: without it there is none.
+    master: Option<OwnedFd>,
 }
 
 impl Carried {
@@ -51,6 +53,7 @@ impl Carried {
         Self {
             environment: None,
             fd: None,
+            master: None,
         }
     }
 
@@ -80,6 +83,11 @@ impl Carried {
                 carried.fd = Some(inherited(&pidfd)?);
             }
             Carries::Ring => carried.fd = Some(inherited(crate::standin::ring::make()?)?),
+            Carries::Terminal => {
+                let pty = custody_sys::pty::open(Path::new("/dev/pts"))?;
+                carried.fd = Some(inherited(&pty.slave)?);
+                carried.master = Some(pty.master);
+            }
             Carries::Tcp => carried.fd = Some(inherited(ip_socket(SocketType::STREAM)?)?),
             Carries::Udp => carried.fd = Some(inherited(ip_socket(SocketType::DGRAM)?)?),
             Carries::Connection => {
