@@ -8,7 +8,7 @@
 
 use std::{
     io, mem,
-    os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     time::Duration,
 };
 
@@ -17,11 +17,7 @@ use custody_wire::{
     frame::{self, FrameError, body_len},
     operator::{Answer, BESIDE, Request},
 };
-<<<<<<< HEAD
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-=======
-use nix::sys::socket::{MsgFlags, recv};
->>>>>>> 8129372 (wip3)
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _, Interest},
     net::UnixStream,
@@ -133,7 +129,6 @@ impl Client {
         for_as_long: T,
     ) -> Result<Given<T>, ClientError> {
         let taken = async {
-<<<<<<< HEAD
             loop {
                 self.stream.readable().await?;
                 let stream = self.stream.as_fd().try_clone_to_owned()?;
@@ -151,19 +146,6 @@ impl Client {
                     taken => return taken,
                 }
             }
-=======
-            // Something is there, and stays: only this reads. Looking takes no descriptor.
-            self.stream
-                .async_io(Interest::READABLE, || {
-                    let mut byte = [0];
-                    let fd = self.stream.as_fd().as_raw_fd();
-                    Ok(recv(fd, &mut byte, MsgFlags::MSG_PEEK).map(drop)?)
-                })
-                .await?;
-            let stream = self.stream.as_fd().try_clone_to_owned()?;
-            // Where too many come, the receiving itself closes them.
-            spawn_blocking(move || take(&stream)).await?
->>>>>>> 8129372 (wip3)
         };
         let fds = timeout(PATIENCE, taken)
             .await

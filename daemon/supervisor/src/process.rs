@@ -193,6 +193,14 @@ impl Process {
         self.child.pidfd.as_fd()
     }
 
+    /// Whether it has ended, reaped or not.
+    pub fn is_over(&self) -> bool {
+        use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+        let mut fds = [PollFd::new(self.pidfd(), PollFlags::POLLIN)];
+        poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+    }
+
     /// Its channel, as long as there is one.
     pub fn channel(&self) -> Option<BorrowedFd<'_>> {
         self.channel.as_ref().map(AsFd::as_fd)

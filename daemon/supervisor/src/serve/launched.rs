@@ -121,10 +121,7 @@ impl Custodyd {
         if !matches!(session.phase, Phase::Launching) {
             return Ok(()); // stopped meanwhile
         }
-<<<<<<< HEAD
-        let found = self.look_at_sealed(number, id)?;
-=======
-        self.look_at_sealed(number, id).map_err(|refusal| {
+        let found = self.look_at_sealed(number, id).map_err(|refusal| {
             // What is gone looks like many things, and none of them is the reason.
             let process = self.processes.get(&number);
             if process.is_some_and(|(_, process)| process.is_over()) {
@@ -136,7 +133,6 @@ impl Custodyd {
                 refusal
             }
         })?;
->>>>>>> 8129372 (wip3)
         let session = self.sessions.get_mut(&id).ok_or_else(gone)?;
         session.findings.extend(found);
         suffices(session.profile, &layers, session.workspace.is_some())?;
