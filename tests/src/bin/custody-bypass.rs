@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::Parser;
 use custody_tests::{
     attempts,
@@ -18,7 +18,7 @@ use custody_tests::{
         status::{RegisterHalf, Status},
         summary,
     },
-    register,
+    refused, register,
     suite::{run, trial::Ablate},
 };
 use custody_wire::{layer::Layer, profile::Profile};
@@ -48,6 +48,9 @@ struct Options {
     /// Only attempts whose id begins with this; may be repeated. The status is then untested
     #[arg(long, value_name = "PREFIX")]
     only: Vec<String>,
+    /// Provoke every refused configuration too, and reach its effect where it is permitted
+    #[arg(long)]
+    refused: bool,
     /// List the attempts and run none
     #[arg(long)]
     list: bool,
@@ -102,6 +105,11 @@ fn main() -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let half = half(&options)?;
+    let refused = if options.refused {
+        provoke(&mut out)?
+    } else {
+        Vec::new()
+    };
     let legs = options.legs;
     let mut show = |row: &_| {
         let text = run::line(row);
@@ -126,6 +134,7 @@ fn main() -> anyhow::Result<ExitCode> {
             only: options.only,
             ablate,
             profile: options.profile,
+            refused,
             stopped: Some(&STOPPED),
             ..run::Options::default()
         },
@@ -141,6 +150,21 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     write!(out, "\n{}", summary::of(&evidence)?)?;
     Ok(exit(&evidence))
+}
+
+/// Both halves of every refused configuration, each in an installation of its own.
+fn provoke(out: &mut impl io::Write) -> anyhow::Result<Vec<refused::Row>> {
+    let mut rows = Vec::new();
+    for configuration in refused::all()? {
+        ensure!(!STOPPED.load(Ordering::Relaxed), "interrupted");
+        let row = refused::run(&configuration);
+        let mark = if row.holds() { " " } else { "!" };
+        let halves = [&row.not_started, &row.reached_where_permitted];
+        let words: Vec<&str> = halves.iter().map(|seen| seen.words.as_str()).collect();
+        writeln!(out, "{mark} refused {:<24} {}", row.id, words.join(" | "))?;
+        rows.push(row);
+    }
+    Ok(rows)
 }
 
 fn half(options: &Options) -> anyhow::Result<Option<RegisterHalf>> {
@@ -170,7 +194,11 @@ fn exit(evidence: &Evidence) -> ExitCode {
         Status::Fail => true,
         Status::OutOfScope | Status::Pass | Status::Untested => false,
     };
-    if as_expected && !reached && evidence.ablation.stale.is_empty() {
+    let shown = evidence
+        .refused_configurations
+        .iter()
+        .all(refused::Row::holds);
+    if as_expected && !reached && shown && evidence.ablation.stale.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

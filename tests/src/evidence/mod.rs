@@ -25,8 +25,9 @@ use self::{
     incidents::Replayed,
     non_claims::NonClaim,
     row::Row,
-    status::{EStatus, RefusedConfiguration, RegisterHalf},
+    status::{EStatus, RegisterHalf},
 };
+use crate::refused;
 
 /// The version of the evidence's format.
 pub const FORMAT: &str = "custody-evidence/2";
@@ -55,7 +56,7 @@ pub struct Evidence {
     /// Published escapes, each with what came of its exact replay.
     pub incidents: Vec<Replayed>,
     /// Configurations in which an attempt succeeds, and which are refused.
-    pub refused_configurations: Vec<RefusedConfiguration>,
+    pub refused_configurations: Vec<refused::Row>,
     /// How much of the zone was watched, and what was not.
     pub observation: Vec<String>,
     /// The computed status of property E.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::row::{Class, Outcome, Row};
+use crate::refused;
 
 /// The words that an E PASS has, and no others (§12.4 of the specification).
 pub const PASS_WORDS: &str =
@@ -68,6 +69,42 @@ impl RefusedConfiguration {
                 .iter()
                 .all(|text| !text.trim().is_empty())
     }
+}
+
+impl From<&refused::Row> for RefusedConfiguration {
+    fn from(row: &refused::Row) -> Self {
+        let without = |profile: &String| format!("profile {profile}, where it is not so");
+        Self {
+            attempt: row.attempt.clone(),
+            refused: vec![row.title.clone()],
+            supported: row.refused_by.iter().map(without).collect(),
+            profile: row.refused_by.join(", "),
+            test: row.test.clone(),
+            cannot_observe: row.blind_spot.clone(),
+        }
+    }
+}
+
+/// What must be known of a configuration that is refused: where it is, where it is permitted and
+/// the attempt succeeds, and what the refusal cannot observe.
+pub fn of_refused(row: &refused::Row) -> String {
+    let permitted = if row.permitted_by.is_empty() {
+        "by no shipped profile".to_owned()
+    } else {
+        format!("by {}", row.permitted_by.join(", "))
+    };
+    let shown = |seen: &refused::Seen| if seen.holds { "shown" } else { "not shown" };
+    format!(
+        "refused configuration `{}` ({}): refused by {} ({}), permitted {permitted}; `{}` succeeds \
+         where it is permitted ({}); not observed: {}",
+        row.id,
+        row.title,
+        row.refused_by.join(", "),
+        shown(&row.not_started),
+        row.attempt,
+        shown(&row.reached_where_permitted),
+        row.blind_spot
+    )
 }
 
 /// The computed status, with everything that it rests on.

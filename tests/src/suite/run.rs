@@ -30,6 +30,7 @@ use crate::{
         words,
     },
     host::{Host, Setup},
+    refused,
     witness::record::unix_ms,
 };
 
@@ -51,7 +52,7 @@ pub struct Options {
     /// The profile of the sessions.
     pub profile: Profile,
     /// Configurations that are refused, as their own run showed it (§12.3).
-    pub refused: Vec<RefusedConfiguration>,
+    pub refused: Vec<refused::Row>,
     /// Changes to the policy's text, for a test that takes a property away.
     pub policy: Vec<(String, String)>,
     /// Set when the run is to end: it stops before the next row and cleans up.
@@ -162,12 +163,21 @@ pub fn run(
         facts.programs == before,
         "a program was replaced during the run: its arms are not of the same binaries"
     );
-    let e_status = status::compute(
+    let shown: Vec<RefusedConfiguration> = options
+        .refused
+        .iter()
+        .filter(|row| row.holds())
+        .map(RefusedConfiguration::from)
+        .collect();
+    let mut e_status = status::compute(
         &rows,
         register.as_ref(),
-        &options.refused,
+        &shown,
         scope(&facts, options.profile, register.as_ref()),
     );
+    e_status
+        .caveats
+        .extend(options.refused.iter().map(status::of_refused));
     let observation = observation::of(&scene, &host, &rows)?;
     let evidence = Evidence {
         format: FORMAT.into(),

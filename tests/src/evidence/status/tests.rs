@@ -242,3 +242,29 @@ fn a_known_gap_that_reaches_no_protected_effect_is_a_caveat_and_any_other_a_fail
     assert_eq!(with(Some("timing"), true).status, Status::Fail);
     assert_eq!(with(None, false).status, Status::Fail);
 }
+
+#[test]
+fn a_refused_configuration_is_a_caveat_with_its_blind_spot_and_covers_its_own_attempt() {
+    let seen = |holds| refused::Seen {
+        holds,
+        words: "seen".into(),
+    };
+    let configuration = refused::Row {
+        id: "host_network".into(),
+        title: "the host's network".into(),
+        refused_by: vec!["standard".into()],
+        permitted_by: Vec::new(),
+        test: "refused::host_network".into(),
+        attempt: "refused/host-network".into(),
+        attempted_under: "plan".into(),
+        not_started: seen(true),
+        reached_where_permitted: seen(false),
+        blind_spot: "nothing".into(),
+    };
+    let text = of_refused(&configuration);
+    assert!(text.contains("refused by standard (shown)"), "{text}");
+    assert!(text.contains("permitted (not shown)"), "{text}");
+    let refusal = RefusedConfiguration::from(&configuration);
+    assert!(refusal.is_whole());
+    assert_eq!(refusal.attempt, "refused/host-network");
+}
