@@ -127,10 +127,10 @@ pub fn main() -> anyhow::Result<()> {
 fn session(plan: &Plan, astray: Astray, folder: &Path, channel: OwnedFd) -> anyhow::Result<()> {
     let is = |one| astray == one;
     if is(Astray::Network) {
-        setns(fs::File::open("/proc/1/ns/net")?, CloneFlags::CLONE_NEWNET)?;
+        setns(fs::File::open(custodyds("net")?)?, CloneFlags::CLONE_NEWNET)?;
     }
     if is(Astray::Namespace) {
-        setns(fs::File::open("/proc/1/ns/uts")?, CloneFlags::CLONE_NEWUTS)?;
+        setns(fs::File::open(custodyds("uts")?)?, CloneFlags::CLONE_NEWUTS)?;
     }
     if is(Astray::Cgroup) {
         let mounts = fs::read_to_string("/proc/self/mountinfo")?;
@@ -186,6 +186,16 @@ fn session(plan: &Plan, astray: Astray, folder: &Path, channel: OwnedFd) -> anyh
     writeln!(std::io::stdout(), "{RAN}")?;
     drop(extra);
     Ok(())
+}
+
+/// A namespace of our parent's; `/proc` is still the host's.
+fn custodyds(namespace: &str) -> anyhow::Result<String> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let parent = status
+        .lines()
+        .find_map(|line| line.strip_prefix("PPid:"))
+        .context("no PPid")?;
+    Ok(format!("/proc/{}/ns/{namespace}", parent.trim()))
 }
 
 /// Every mount nosuid, none of a kernel's control file systems, nothing of the installation.

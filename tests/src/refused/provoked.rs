@@ -258,10 +258,11 @@ fn uid_shared() -> anyhow::Result<String> {
         other.kill()?;
         other.wait()?;
     }
-    said?
-        .into_iter()
+    let said = said?;
+    said.iter()
         .find(|said| said.contains(Refused::AgentUidShared.id()))
-        .context("no refusal says whose the uid is")
+        .cloned()
+        .with_context(|| format!("no refusal says whose the uid is: {said:?}"))
 }
 
 fn socket_shown(which: Refused) -> anyhow::Result<String> {
