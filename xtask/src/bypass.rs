@@ -23,6 +23,9 @@ pub(crate) struct Args {
     /// Write what the ablation showed to fixtures/layers.json, and the README's table from it
     #[arg(long, requires = "ablate")]
     write: bool,
+    /// Write the README's table from fixtures/layers.json, and run nothing
+    #[arg(long, conflicts_with_all = ["ablate", "json"])]
+    table: bool,
     /// Handed to custody-bypass as they are
     #[arg(last = true)]
     arguments: Vec<String>,
@@ -35,6 +38,9 @@ pub(crate) fn runner(places: &Places) -> Option<PathBuf> {
 }
 
 pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
+    if args.table {
+        return layers::write(places);
+    }
     if args.json {
         // Standard output is for the evidence alone.
         let program = std::env::current_exe().context("cannot find our own program")?;
