@@ -63,7 +63,7 @@ fn no_signal_priority_limit_or_look_crosses_the_border() {
         (Hook::LsmPtraceAccess, SEIZE),
         (
             Hook::LsmPtraceAccess,
-            "call(310, p, struct.pack('PN', 0, 0), 0, struct.pack('PN', 0, 0), 1, 0)",
+            "call(310, p, struct.pack('PN', ctypes.addressof(b), 8), 1, struct.pack('PN', 4096, 8), 1, 0)",
         ),
         (Hook::LsmPtraceAccess, "call(438, os.pidfd_open(p), 0, 0)"),
         (
@@ -76,7 +76,10 @@ fn no_signal_priority_limit_or_look_crosses_the_border() {
         ),
         (Hook::LsmPtraceAccess, "os.readlink('/proc/%d/exe' % p)"),
     ] {
-        arena.refused(hook, &format!("p = {pid}\nprint(tried(lambda: {what}))"));
+        arena.refused(
+            hook,
+            &format!("p = {pid}\nb = mapped(8)\nprint(tried(lambda: {what}))"),
+        );
     }
     for what in [
         "os.kill(p, 0)",
