@@ -8,6 +8,7 @@ use custody_tests::{
 };
 use serde_json::Value;
 
+#[cfg(test)]
 fn doctor(host: &Host, arguments: &[&str]) -> (Output, Value) {
     let output = host
         .cli()
@@ -22,6 +23,7 @@ fn doctor(host: &Host, arguments: &[&str]) -> (Output, Value) {
     (output, json)
 }
 
+#[cfg(test)]
 fn profile<'a>(json: &'a Value, name: &str) -> &'a Value {
     json["profiles"]
         .as_array()
