@@ -18,6 +18,7 @@ mod privilege;
 mod processes;
 pub mod refused_configurations;
 mod rings;
+mod setid;
 mod shared_process_credential;
 mod sockets;
 mod surface;
@@ -290,6 +291,7 @@ pub fn all() -> Vec<&'static Attempt> {
         gate::ALL,
         custody::ALL,
         lifecycle::ALL,
+        setid::ALL,
         workspace::ALL,
         aftermath::ALL,
         terminal::ALL,
