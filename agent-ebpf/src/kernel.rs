@@ -2,6 +2,8 @@
 //! lie. They are looked up in the kernel's own types at load time, and the verifier checks each
 //! read against the same types (Documentation/bpf/btf.rst).
 
+// UNSAFETY: the loader finds a global by its symbol, which is exported under its own name.
+
 /// The names of the globals that are not offsets.
 pub mod global {
     /// `u64`: the id of the agents' cgroup; 0 is none.

@@ -4,6 +4,8 @@
 //! by `devcgroup_check_permission` for open(2) and mknod(2) of a device). Attempts:
 //! `surface/device-open`, `surface/device-mknod`.
 
+// UNSAFETY: contexts, map values and helpers are raw pointers; the verifier proves every access.
+
 use agent_ebpf::Hook;
 use aya_ebpf::{macros::cgroup_device, programs::DeviceContext};
 

@@ -1,5 +1,7 @@
 //! What the programs say and count.
 
+// UNSAFETY: contexts, map values and helpers are raw pointers; the verifier proves every access.
+
 use agent_ebpf::{Count, Event, Hook, PATH_MAX};
 use aya_ebpf::helpers::{
     bpf_get_current_comm, bpf_get_current_pid_tgid, bpf_get_current_uid_gid,

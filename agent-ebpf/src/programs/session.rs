@@ -1,5 +1,7 @@
 //! Whose task is this: which session it belongs to, by the cgroup that it is in or below.
 
+// UNSAFETY: contexts, map values and helpers are raw pointers; the verifier proves every access.
+
 use agent_ebpf::state;
 use aya_ebpf::{
     Global,

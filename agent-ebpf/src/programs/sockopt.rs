@@ -8,6 +8,8 @@
 //! levels of MPTCP, ALG, TLS, VSOCK and netlink. getsockopt(2) has no hook of ours. Attempts:
 //! `network/tcp-fast-open`, `network/socket-options`.
 
+// UNSAFETY: contexts, map values and helpers are raw pointers; the verifier proves every access.
+
 use agent_ebpf::Hook;
 use aya_ebpf::{macros::cgroup_sockopt, programs::SockoptContext};
 

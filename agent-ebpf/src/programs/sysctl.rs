@@ -4,6 +4,8 @@
 //! `proc_sys_call_handler` for every read and write below /proc/sys). Attempt:
 //! `surface/sysctl-write`.
 
+// UNSAFETY: contexts, map values and helpers are raw pointers; the verifier proves every access.
+
 use agent_ebpf::Hook;
 use aya_ebpf::{macros::cgroup_sysctl, programs::SysctlContext};
 

@@ -1,6 +1,8 @@
 //! Files: what is protected is not opened and not changed; no setuid bit is made; no descriptor
 //! comes from outside.
 
+// UNSAFETY: contexts, map values and helpers are raw pointers; the verifier proves every access.
+
 use agent_ebpf::Hook;
 use aya_ebpf::{
     helpers::{bpf_get_current_uid_gid, generated::bpf_sock_from_file},

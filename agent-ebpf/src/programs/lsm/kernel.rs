@@ -1,5 +1,7 @@
 //! Doors of the kernel that no agent needs.
 
+// UNSAFETY: contexts, map values and helpers are raw pointers; the verifier proves every access.
+
 use agent_ebpf::Hook;
 use aya_ebpf::{helpers::generated::bpf_probe_read_kernel_str, macros::lsm, programs::LsmContext};
 

@@ -17,6 +17,8 @@
 //! fails, an entry that is missing. A program that fails at its load is not attached, and the
 //! layer's status says so; one that is attached cannot fail later (the verifier's proof).
 
+// UNSAFETY: contexts, map values and helpers are raw pointers; the verifier proves every access.
+
 mod exec;
 mod files;
 mod kernel;

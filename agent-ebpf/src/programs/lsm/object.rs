@@ -1,5 +1,7 @@
 //! Which inode is protected, itself or by a folder above it.
 
+// UNSAFETY: contexts, map values and helpers are raw pointers; the verifier proves every access.
+
 use agent_ebpf::{DEPTH_MAX, Hook, Object};
 use aya_ebpf::cty::c_void;
 
