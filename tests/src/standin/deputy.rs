@@ -89,9 +89,22 @@ pub(super) fn datagrams(
 ) -> io::Result<()> {
     let mut bytes = vec![0; 64 << 10];
     loop {
-        let read = receive(&mut bytes)?;
+        let read = match receive(&mut bytes) {
+            Ok(read) => read,
+            // A stop by ptrace(2), or the answer to a datagram that nobody took (udp(7)).
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted
+                ) =>
+            {
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
         if let Ok(request) = http::read_request(&mut bytes.get(..read).unwrap_or_default()) {
-            upstream.forward(&request)?;
+            // What fails once is that one's alone: the next attempt needs the deputy too.
+            drop(upstream.forward(&request));
         }
     }
 }
