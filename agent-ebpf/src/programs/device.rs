@@ -2,7 +2,7 @@
 //!
 //! `BPF_PROG_TYPE_CGROUP_DEVICE` (kernel/bpf/cgroup.c, `__cgroup_bpf_check_dev_permission`, called
 //! by `devcgroup_check_permission` for open(2) and mknod(2) of a device). Attempts:
-//! `surface/device-open`, `surface/device-mknod`.
+//! `workspace/device`, `surface/mknod-block`.
 
 // UNSAFETY: contexts, map values and helpers are raw pointers; the verifier proves every access.
 

@@ -392,4 +392,40 @@ mod tests {
             assert_eq!(expected[attempt.id].outcome, "reached", "{}", attempt.id);
         }
     }
+
+    #[test]
+    fn every_attempt_that_a_program_of_the_kernel_names_is_one() {
+        let ids: BTreeSet<_> = all().iter().map(|attempt| attempt.id).collect();
+        let programs = concat!(env!("CARGO_MANIFEST_DIR"), "/../agent-ebpf/src/programs");
+        let mut folders = vec![std::path::PathBuf::from(programs)];
+        let mut named = 0;
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                    continue;
+                }
+                let text = std::fs::read_to_string(&path).unwrap();
+                let words = text.split('`').filter(|word| is_id(word));
+                for word in words {
+                    named += 1;
+                    assert!(ids.contains(word), "{}: `{word}`", path.display());
+                }
+            }
+        }
+        assert!(named > 20, "{named}");
+    }
+
+    /// `family/name`, in lower case: no path of the kernel's source, which has a dot.
+    fn is_id(word: &str) -> bool {
+        word.split_once('/').is_some_and(|(family, name)| {
+            [family, name].iter().all(|part| {
+                !part.is_empty()
+                    && part.bytes().all(|byte| {
+                        byte.is_ascii_lowercase() || byte == b'-' || byte.is_ascii_digit()
+                    })
+            })
+        })
+    }
 }

@@ -17,7 +17,7 @@ const SET_IDS: u16 = 0o6000;
 /// `int bprm_check_security(struct linux_binprm *bprm)`, called by `search_binary_handler`
 /// (fs/exec.c) for the program and for every interpreter. Refuses a file with a setuid or setgid
 /// bit, which no_new_privs would run without it, and whatever is protected. Attempts:
-/// `processes/setuid-exec`, `custody/execute-state`.
+/// `privilege/set-user-id-program`.
 #[lsm(hook = "bprm_check_security")]
 pub(crate) fn custody_bprm_check(ctx: LsmContext) -> i32 {
     let Some(session) = confined() else {

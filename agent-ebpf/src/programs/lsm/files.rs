@@ -43,8 +43,8 @@ const CGROUP2: u64 = 0x6367_7270;
 
 /// `int file_open(struct file *file)`, called by `do_dentry_open` (fs/open.c). Refuses what is
 /// protected, every block device, a bpf file system, and cgroup2 for writing. Attempts:
-/// `custody/credential-file`, `custody/state`, `surface/block-device`, `surface/bpffs`,
-/// `lifecycle/cgroup-leave`.
+/// `file/credential`, `surface/mknod-block`,
+/// `escape/cgroup`.
 #[lsm(hook = "file_open")]
 pub(crate) fn custody_file_open(ctx: LsmContext) -> i32 {
     let Some(session) = confined() else {
@@ -74,7 +74,7 @@ pub(crate) fn custody_file_open(ctx: LsmContext) -> i32 {
 /// `int file_receive(struct file *file)`, called by `receive_fd` (fs/file.c) for SCM_RIGHTS and
 /// pidfd_getfd(2). A session's files are opened by its own uid, which nobody else has: another
 /// opener's file came from outside. A socket has to be the session's, too. Attempts:
-/// `descriptors/scm-rights-socket`, `descriptors/scm-rights-file`, `rings/passed`.
+/// `deputy/passed-connection`, `ring/inherited`.
 #[lsm(hook = "file_receive")]
 pub(crate) fn custody_file_receive(ctx: LsmContext) -> i32 {
     let Some(session) = confined() else {
@@ -105,14 +105,14 @@ pub(crate) fn custody_file_receive(ctx: LsmContext) -> i32 {
 }
 
 /// `int inode_create(struct inode *dir, struct dentry *dentry, umode_t mode)`, called by
-/// `lookup_open` (fs/namei.c). Attempts: `workspace/setuid-create`, `custody/state-create`.
+/// `lookup_open` (fs/namei.c). Attempts: `setid/open`, `workspace/policies`.
 #[lsm(hook = "inode_create")]
 pub(crate) fn custody_inode_create(ctx: LsmContext) -> i32 {
     makes(Hook::LsmInodeCreate, ctx.arg(1), ctx.arg::<u32>(2) as u16)
 }
 
 /// `int inode_mkdir(struct inode *dir, struct dentry *dentry, umode_t mode)`, called by
-/// `vfs_mkdir` (fs/namei.c). Attempt: `custody/state-create`.
+/// `vfs_mkdir` (fs/namei.c). Attempt: `workspace/policies`.
 #[lsm(hook = "inode_mkdir")]
 pub(crate) fn custody_inode_mkdir(ctx: LsmContext) -> i32 {
     changes(Hook::LsmInodeMkdir, ctx.arg(1))
@@ -120,7 +120,7 @@ pub(crate) fn custody_inode_mkdir(ctx: LsmContext) -> i32 {
 
 /// `int inode_mknod(struct inode *dir, struct dentry *dentry, umode_t mode, dev_t dev)`, called by
 /// `vfs_mknod` (fs/namei.c). Sockets and FIFOs may be made, devices not. Attempt:
-/// `surface/device-mknod`.
+/// `surface/mknod-block`.
 #[lsm(hook = "inode_mknod")]
 pub(crate) fn custody_inode_mknod(ctx: LsmContext) -> i32 {
     let mode = ctx.arg::<u32>(2) as u16;
@@ -133,14 +133,14 @@ pub(crate) fn custody_inode_mknod(ctx: LsmContext) -> i32 {
 }
 
 /// `int inode_symlink(struct inode *dir, struct dentry *dentry, const char *old_name)`, called by
-/// `vfs_symlink` (fs/namei.c). Attempt: `custody/state-create`.
+/// `vfs_symlink` (fs/namei.c). Attempt: `workspace/policies`.
 #[lsm(hook = "inode_symlink")]
 pub(crate) fn custody_inode_symlink(ctx: LsmContext) -> i32 {
     changes(Hook::LsmInodeSymlink, ctx.arg(1))
 }
 
 /// `int inode_link(struct dentry *old_dentry, struct inode *dir, struct dentry *new_dentry)`,
-/// called by `vfs_link` (fs/namei.c). Attempt: `custody/credential-link`.
+/// called by `vfs_link` (fs/namei.c). Attempt: `workspace/hardlink-out`.
 #[lsm(hook = "inode_link")]
 pub(crate) fn custody_inode_link(ctx: LsmContext) -> i32 {
     both(Hook::LsmInodeLink, ctx.arg(0), ctx.arg(2))
@@ -148,22 +148,22 @@ pub(crate) fn custody_inode_link(ctx: LsmContext) -> i32 {
 
 /// `int inode_rename(struct inode *old_dir, struct dentry *old_dentry, struct inode *new_dir,
 /// struct dentry *new_dentry)`, called by `vfs_rename` (fs/namei.c). A protected folder's own
-/// name cannot be moved; a folder above it can, and leads nowhere: the inode stays. Attempt:
-/// `custody/rename-parent`.
+/// name cannot be moved; a folder above it can, and leads nowhere: the inode stays. No attempt of the suite
+/// goes this way.
 #[lsm(hook = "inode_rename")]
 pub(crate) fn custody_inode_rename(ctx: LsmContext) -> i32 {
     both(Hook::LsmInodeRename, ctx.arg(1), ctx.arg(3))
 }
 
 /// `int inode_rmdir(struct inode *dir, struct dentry *dentry)`, called by `vfs_rmdir`
-/// (fs/namei.c). Attempt: `custody/state-remove`.
+/// (fs/namei.c). Attempt: `workspace/policies`.
 #[lsm(hook = "inode_rmdir")]
 pub(crate) fn custody_inode_rmdir(ctx: LsmContext) -> i32 {
     changes(Hook::LsmInodeRmdir, ctx.arg(1))
 }
 
 /// `int inode_unlink(struct inode *dir, struct dentry *dentry)`, called by `vfs_unlink`
-/// (fs/namei.c). Attempt: `custody/state-remove`.
+/// (fs/namei.c). Attempt: `workspace/policies`.
 #[lsm(hook = "inode_unlink")]
 pub(crate) fn custody_inode_unlink(ctx: LsmContext) -> i32 {
     changes(Hook::LsmInodeUnlink, ctx.arg(1))
@@ -171,7 +171,7 @@ pub(crate) fn custody_inode_unlink(ctx: LsmContext) -> i32 {
 
 /// `int inode_setattr(struct mnt_idmap *idmap, struct dentry *dentry, struct iattr *attr)`, called
 /// by `notify_change` (fs/attr.c). Attempts:
-/// `workspace/setuid-chmod`, `workspace/setuid-idmapped`.
+/// `setid/chmod`, `setid/fchmod`.
 #[lsm(hook = "inode_setattr")]
 pub(crate) fn custody_inode_setattr(ctx: LsmContext) -> i32 {
     let Some(session) = confined() else {
@@ -188,7 +188,7 @@ pub(crate) fn custody_inode_setattr(ctx: LsmContext) -> i32 {
 }
 
 /// `int path_chmod(const struct path *path, umode_t mode)`, called by `chmod_common` (fs/open.c).
-/// Attempts: `workspace/setuid-chmod`, `workspace/setuid-idmapped`.
+/// Attempts: `setid/chmod`, `setid/fchmod`.
 #[lsm(hook = "path_chmod")]
 pub(crate) fn custody_path_chmod(ctx: LsmContext) -> i32 {
     let Some(session) = confined() else {

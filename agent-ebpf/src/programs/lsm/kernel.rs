@@ -28,11 +28,11 @@ closed! {
     custody_bpf, "bpf", LsmBpf;
 
     /// `int move_mount(const struct path *from_path, const struct path *to_path)`, called by
-    /// `vfs_move_mount` (fs/namespace.c). Attempt: `surface/move-mount`.
+    /// `vfs_move_mount` (fs/namespace.c). Attempt: `surface/open-tree`.
     custody_move_mount, "move_mount", LsmMoveMount;
 
     /// `int perf_event_open(int type)`, called by `perf_event_open` (kernel/events/core.c).
-    /// Attempts: `surface/perf-event-open`, `covert/proc-environ-perfmon`.
+    /// Attempts: `surface/perf-event`, `memory/environ-perfmon`.
     custody_perf_event_open, "perf_event_open", LsmPerfEventOpen;
 
     /// `int sb_mount(const char *dev_name, const struct path *path, const char *type, unsigned
@@ -41,31 +41,31 @@ closed! {
     custody_sb_mount, "sb_mount", LsmSbMount;
 
     /// `int sb_pivotroot(const struct path *old_path, const struct path *new_path)`, called by
-    /// `pivot_root` (fs/namespace.c). Attempt: `surface/pivot-root`.
+    /// `pivot_root` (fs/namespace.c). No attempt of the suite goes this way.
     custody_sb_pivotroot, "sb_pivotroot", LsmSbPivotroot;
 
     /// `int sb_umount(struct vfsmount *mnt, int flags)`, called by `path_umount` (fs/namespace.c).
-    /// Attempt: `surface/umount`.
+    /// No attempt of the suite goes this way.
     custody_sb_umount, "sb_umount", LsmSbUmount;
 
     /// `int uring_allowed(void)`, called by `io_uring_setup` (io_uring/io_uring.c) since Linux
-    /// 6.16. Attempt: `rings/setup`.
+    /// 6.16. Attempt: `direct/io-uring`.
     custody_uring_allowed, "uring_allowed", LsmUringAllowed;
 
     /// `int uring_cmd(struct io_uring_cmd *ioucmd)`, called by `io_uring_cmd`
-    /// (io_uring/uring_cmd.c). Attempt: `rings/command`.
+    /// (io_uring/uring_cmd.c). No attempt of the suite goes this way.
     custody_uring_cmd, "uring_cmd", LsmUringCmd;
 
     /// `int uring_override_creds(const struct cred *new)`, called by `io_init_req`
-    /// (io_uring/io_uring.c). Attempt: `rings/personality`.
+    /// (io_uring/io_uring.c). No attempt of the suite goes this way.
     custody_uring_override_creds, "uring_override_creds", LsmUringOverrideCreds;
 
-    /// `int uring_sqpoll(void)`, called by `io_sq_offload_create` (io_uring/sqpoll.c). Attempt:
-    /// `rings/sqpoll`.
+    /// `int uring_sqpoll(void)`, called by `io_sq_offload_create` (io_uring/sqpoll.c). No attempt of the suite
+    /// goes this way.
     custody_uring_sqpoll, "uring_sqpoll", LsmUringSqpoll;
 
     /// `int userns_create(const struct cred *cred)`, called by `create_user_ns`
-    /// (kernel/user_namespace.c). Attempt: `surface/user-namespace`.
+    /// (kernel/user_namespace.c). Attempt: `surface/user-namespace-unshare`.
     custody_userns_create, "userns_create", LsmUsernsCreate;
 }
 
@@ -74,7 +74,7 @@ const NAME: usize = 16;
 
 /// `int inode_init_security_anon(struct inode *inode, const struct qstr *name, const struct inode
 /// *context_inode)`, called by `anon_inode_make_secure_inode` (fs/anon_inodes.c), to which
-/// io_uring_setup(2) and userfaultfd(2) come on every kernel. Attempts: `rings/setup`,
+/// io_uring_setup(2) and userfaultfd(2) come on every kernel. Attempts: `direct/io-uring`,
 /// `surface/userfaultfd`.
 #[lsm(hook = "inode_init_security_anon")]
 pub(crate) fn custody_inode_init_anon(ctx: LsmContext) -> i32 {

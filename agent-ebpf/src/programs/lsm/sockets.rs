@@ -24,8 +24,8 @@ const SOCK_TYPES: u32 = 0xf;
 
 /// `int socket_create(int family, int type, int protocol, int kern)`, called by `__sock_create`
 /// (net/socket.c), twice for a pair. Refuses vsock, netlink and every other family, and AF_UNIX
-/// datagrams, which send to any path without connect(2). Attempts: `network/vsock`,
-/// `network/netlink`, `network/udp`, `network/mptcp`, `sockets/dgram-pair`.
+/// datagrams, which send to any path without connect(2). Attempts: `direct/vsock`,
+/// `direct/netlink-route`, `direct/udp-send`, `direct/multipath-tcp`, `deputy/datagram-pair`.
 #[lsm(hook = "socket_create")]
 pub(crate) fn custody_socket_create(ctx: LsmContext) -> i32 {
     let Some(session) = confined() else {
@@ -53,15 +53,15 @@ pub(crate) fn custody_socket_create(ctx: LsmContext) -> i32 {
 }
 
 /// `int socket_bind(struct socket *sock, struct sockaddr *address, int addrlen)`, called by
-/// `__sys_bind` (net/socket.c). Attempts: `sockets/inherited-bind`, `network/bind`.
+/// `__sys_bind` (net/socket.c). Attempts: `direct/listen`.
 #[lsm(hook = "socket_bind")]
 pub(crate) fn custody_socket_bind(ctx: LsmContext) -> i32 {
     unix_alone(Hook::LsmSocketBind, ctx.arg(0))
 }
 
 /// `int socket_connect(struct socket *sock, struct sockaddr *address, int addrlen)`, called by
-/// `__sys_connect_file` (net/socket.c), io_uring's too. Attempts: `network/tcp-connect`,
-/// `descriptors/inherited-unconnected`.
+/// `__sys_connect_file` (net/socket.c), io_uring's too. Attempts: `direct/tcp`,
+/// `fd/tcp-socket`.
 #[lsm(hook = "socket_connect")]
 pub(crate) fn custody_socket_connect(ctx: LsmContext) -> i32 {
     let result = unix_alone(Hook::LsmSocketConnect, ctx.arg(0));
@@ -75,22 +75,22 @@ pub(crate) fn custody_socket_connect(ctx: LsmContext) -> i32 {
 
 /// `int socket_listen(struct socket *sock, int backlog)`, called by `__sys_listen` (net/socket.c).
 /// It closes listen(2) without bind(2), which gets a port by itself. Attempt:
-/// `network/autobind-listen`.
+/// `direct/listen-autobind`.
 #[lsm(hook = "socket_listen")]
 pub(crate) fn custody_socket_listen(ctx: LsmContext) -> i32 {
     unix_alone(Hook::LsmSocketListen, ctx.arg(0))
 }
 
 /// `int socket_accept(struct socket *sock, struct socket *newsock)`, called by `do_accept`
-/// (net/socket.c). Attempt: `descriptors/inherited-listener`.
+/// (net/socket.c). No attempt of the suite goes this way.
 #[lsm(hook = "socket_accept")]
 pub(crate) fn custody_socket_accept(ctx: LsmContext) -> i32 {
     unix_alone(Hook::LsmSocketAccept, ctx.arg(0))
 }
 
 /// `int socket_sendmsg(struct socket *sock, struct msghdr *msg, int size)`, called by
-/// `sock_sendmsg` (net/socket.c). Attempts: `descriptors/inherited-tcp`,
-/// `descriptors/inherited-udp`, `descriptors/scm-rights-socket`, `network/tcp-fast-open`.
+/// `sock_sendmsg` (net/socket.c). Attempts: `client/inherited-connection`,
+/// `fd/udp-socket`, `deputy/passed-connection`, `direct/tcp-fast-open`.
 #[lsm(hook = "socket_sendmsg")]
 pub(crate) fn custody_socket_sendmsg(ctx: LsmContext) -> i32 {
     own_alone(Hook::LsmSocketSendmsg, ctx.arg(0))
@@ -98,7 +98,7 @@ pub(crate) fn custody_socket_sendmsg(ctx: LsmContext) -> i32 {
 
 /// `int socket_recvmsg(struct socket *sock, struct msghdr *msg, int size, int flags)`, called by
 /// `sock_recvmsg` (net/socket.c). splice(2) from a socket goes past it; `file_receive` and the
-/// closing of descriptors keep such a socket out. Attempt: `descriptors/inherited-tcp`.
+/// closing of descriptors keep such a socket out. Attempt: `client/inherited-connection`.
 #[lsm(hook = "socket_recvmsg")]
 pub(crate) fn custody_socket_recvmsg(ctx: LsmContext) -> i32 {
     own_alone(Hook::LsmSocketRecvmsg, ctx.arg(0))
@@ -106,8 +106,8 @@ pub(crate) fn custody_socket_recvmsg(ctx: LsmContext) -> i32 {
 
 /// `int unix_stream_connect(struct sock *sock, struct sock *other, struct sock *newsk)`, called by
 /// `unix_stream_connect` (net/unix/af_unix.c). Who listens counts, not the path: the listener has
-/// to be the session's own. Attempts: `sockets/unix-path`, `sockets/unix-abstract`,
-/// `sockets/unix-seqpacket`.
+/// to be the session's own. Attempts: `deputy/unix-path`, `deputy/unix-abstract`,
+/// `deputy/packets`.
 #[lsm(hook = "unix_stream_connect")]
 pub(crate) fn custody_unix_stream_connect(ctx: LsmContext) -> i32 {
     let Some(session) = confined() else {
@@ -123,7 +123,7 @@ pub(crate) fn custody_unix_stream_connect(ctx: LsmContext) -> i32 {
 
 /// `int unix_may_send(struct socket *sock, struct socket *other)`, called by
 /// `unix_dgram_sendmsg` and `unix_dgram_connect` (net/unix/af_unix.c). Attempt:
-/// `sockets/dgram-pair`.
+/// `deputy/datagram-pair`.
 #[lsm(hook = "unix_may_send")]
 pub(crate) fn custody_unix_may_send(ctx: LsmContext) -> i32 {
     let Some(session) = confined() else {
