@@ -193,12 +193,13 @@ impl Process {
         self.child.pidfd.as_fd()
     }
 
-    /// Whether it has ended, reaped or not.
-    pub fn is_over(&self) -> bool {
+    /// Whether it has ended, reaped or not, or does so within `patience`.
+    pub fn ends_within(&self, patience: Duration) -> bool {
         use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
         let mut fds = [PollFd::new(self.pidfd(), PollFlags::POLLIN)];
-        poll(&mut fds, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+        let patience = PollTimeout::try_from(patience).unwrap_or(PollTimeout::ZERO);
+        poll(&mut fds, patience).is_ok_and(|ready| ready > 0)
     }
 
     /// Its channel, as long as there is one.

@@ -1,7 +1,7 @@
 //! What custody-launch reported of a session: are its layers enough? Then the command is
 //! executed and the front started.
 
-use std::os::fd::OwnedFd;
+use std::{os::fd::OwnedFd, time::Duration};
 
 use custody_wire::{
     launch::{Report, Role},
@@ -20,6 +20,9 @@ use crate::{
     limits::{self, Limits},
     refused,
 };
+
+/// How long a process that is ending may still look alive: its mounts go before it does.
+const DYING: Duration = Duration::from_millis(30);
 
 impl Custodyd {
     /// custody-launch reported.
@@ -122,9 +125,9 @@ impl Custodyd {
             return Ok(()); // stopped meanwhile
         }
         let found = self.look_at_sealed(number, id).map_err(|refusal| {
-            // What is gone looks like many things, and none of them is the reason.
+            // What is gone, or on its way, looks like many things, and none of them is the reason.
             let process = self.processes.get(&number);
-            if process.is_some_and(|(_, process)| process.is_over()) {
+            if process.is_some_and(|(_, process)| process.ends_within(DYING)) {
                 StartRefusal::Failed {
                     step: "custody-launch ended before the command was executed".into(),
                     errno: 0,

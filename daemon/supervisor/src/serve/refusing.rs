@@ -24,6 +24,9 @@ use crate::refused::{
 const VAULT_LOOKS: u32 = 10;
 const VAULT_PAUSE: Duration = Duration::from_millis(5);
 
+/// Uids that are tried for one session: each costs a look at every process.
+const UIDS_TRIED: usize = 8;
+
 impl Custodyd {
     /// What is found before anything of the session is made.
     ///
@@ -103,13 +106,31 @@ impl Custodyd {
         passed(session.profile, findings)
     }
 
-    /// The next agent's uid is nobody else's.
+    /// An agent's uid that is nobody else's. What others have is passed over: a user who made a
+    /// process of one of them cannot keep the next session from starting.
     ///
     /// # Errors
-    /// Who has it.
-    pub(super) fn look_at_uid(&self, profile: Profile, uid: u32) -> Result<(), StartRefusal> {
-        // One that ended a moment ago is ours, and gone in a moment.
-        passed(profile, host::uid_in_use(uid).into_iter().collect()).map(drop)
+    /// Who has the last that was tried, or that there is none.
+    pub(super) fn unshared_uid(&mut self, profile: Profile) -> Result<u32, StartRefusal> {
+        let mut shared = Vec::new();
+        let found = loop {
+            let Some(uid) = self.agents.take() else {
+                break Err(StartRefusal::NoUid);
+            };
+            match passed(profile, host::uid_in_use(uid).into_iter().collect()) {
+                Ok(_) => break Ok(uid),
+                Err(refusal) => {
+                    shared.push(uid);
+                    if shared.len() >= UIDS_TRIED {
+                        break Err(refusal);
+                    }
+                }
+            }
+        };
+        for uid in shared {
+            self.agents.give_back(uid);
+        }
+        found
     }
 
     fn look_at_vault(&self) -> Vec<Finding> {

@@ -179,11 +179,7 @@ impl Custodyd {
             why: "the command did not come".into(),
         })?;
         let findings = self.look_at_order(profile, command, fds.get(1))?;
-        let uid = self.agents.take().ok_or(StartRefusal::NoUid)?;
-        if let Err(refusal) = self.look_at_uid(profile, uid) {
-            self.agents.give_back(uid);
-            return Err(refusal);
-        }
+        let uid = self.unshared_uid(profile)?;
         let mut roles = vec![Role::Command];
         roles.extend(workspace.iter().map(|_| Role::Workspace));
         let plan = Plan {
