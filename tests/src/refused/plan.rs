@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     os::{
-        fd::{AsFd as _, AsRawFd as _, OwnedFd},
+        fd::{AsFd as _, OwnedFd},
         unix::fs::MetadataExt as _,
     },
     path::{Path, PathBuf},
@@ -21,7 +21,6 @@ use custody_wire::{
     profile::Profile,
 };
 use gate::id::SessionId;
-use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 /// A uid that owns nothing: the agent's, where the plan has the layer.
 pub(super) const UID: u32 = 1_900_999_010;
@@ -97,13 +96,11 @@ impl<'a> Planned<'a> {
         .map(|(_, name)| name)
         .chain(["mnt"])
         .collect();
-        fcntl(channel, FcntlArg::F_SETFD(FdFlag::empty()))?;
         Command::new(self.programs.join("custody-isolate"))
-            .arg(channel.as_raw_fd().to_string())
             .arg("-")
             .arg(namespaces.join(","))
             .arg(self.programs.join("custody-launch"))
-            .stdin(Stdio::null())
+            .stdin(channel.try_clone()?)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()

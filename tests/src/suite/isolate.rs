@@ -115,14 +115,13 @@ fn start(
     let listener = Path::new(launch::LISTENER);
     fs::create_dir_all(listener.parent().unwrap_or(listener))
         .with_context(|| format!("the folder of {}", listener.display()))?;
-    fcntl(&channel, FcntlArg::F_SETFD(FdFlag::empty()))?;
     let mut command = Command::new(scene.program("custody-isolate"));
     command
-        .arg(channel.as_raw_fd().to_string())
         .arg(&cgroup.0)
         .arg(namespaces(left).join(","))
         .arg(scene.program("custody-launch"))
-        .stdin(Stdio::null())
+        // Whatever its number is here: with LSM programs the suite holds more than a hundred.
+        .stdin(channel)
         .stdout(Stdio::null())
         .stderr(Stdio::piped());
     carried.into_environment(&mut command);
@@ -322,14 +321,15 @@ impl Drop for Ended {
     }
 }
 
-/// The program `custody-isolate`: makes namespaces and becomes custody-launch.
+/// The program `custody-isolate`: makes namespaces and becomes custody-launch, whose channel is
+/// its standard input.
 ///
 /// # Errors
 /// When the kernel refuses a step.
 pub fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args_os().skip(1);
     let mut next = || arguments.next().context("too few arguments");
-    let (number, cgroup, names, program) = (next()?, next()?, next()?, next()?);
+    let (cgroup, names, program) = (next()?, next()?, next()?);
     if cgroup != "-" {
         fs::write(Path::new(&cgroup).join("cgroup.procs"), "0").context("join the cgroup")?;
     }
@@ -344,7 +344,6 @@ pub fn main() -> anyhow::Result<()> {
             .filter(|name| *name != "pid")
             .collect();
         let status = Command::new(std::env::current_exe()?)
-            .arg(&number)
             .arg("-")
             .arg(rest.join(","))
             .arg(&program)
@@ -365,7 +364,8 @@ pub fn main() -> anyhow::Result<()> {
     )
     .context("mount /home")?;
     fs::create_dir("/home/agent").context("mkdir /home/agent")?;
-    let channel = custody_sys::fd::take(number.to_string_lossy().parse()?)?;
+    let channel = std::io::stdin().as_fd().try_clone_to_owned()?;
+    nix::unistd::dup2_stdin(fs::File::open("/dev/null")?)?;
     let placed = at_channel_number(channel)?;
     fcntl(&placed, FcntlArg::F_SETFD(FdFlag::empty()))?;
     // What a caller carries stays open beside it: that it is closed is the layer's to do.
