@@ -2,24 +2,27 @@
 
 use std::{
     ffi::CString,
-    fs::{self, File},
+    fs::File,
     io::{Read as _, Seek as _, Write as _},
     os::fd::{AsFd as _, BorrowedFd},
-    path::{Path, PathBuf},
+    path::PathBuf,
+    sync::MutexGuard,
 };
 
 use agent_ebpf::{Event, Hook};
-use custody_supervisor::hooks::{Hooks, Pins};
+use custody_supervisor::hooks::Hooks;
 use custody_sys::{
     cgroup::{self, Cgroup},
     clone::{Namespaces, Spawn, spawn},
 };
-use custody_wire::{layer::Status, profile::Profile};
+use custody_wire::profile::Profile;
 use nix::{
     fcntl::OFlag,
     sys::wait::{WaitStatus, waitpid},
     unistd::pipe2,
 };
+
+use crate::programs::{self, Programs};
 
 /// Where a program runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -35,54 +38,44 @@ pub(crate) enum Place {
 }
 
 pub(crate) struct Arena {
-    pub(crate) hooks: Hooks,
-    pub(crate) folder: PathBuf,
-    agents: Cgroup,
+    pub(crate) programs: MutexGuard<'static, Programs>,
     session: Cgroup,
     below: Cgroup,
     tracing: Cgroup,
     outside: Cgroup,
-    pins: Option<Pins>,
 }
 
 impl Arena {
     /// None, with the reason on standard output, where LSM programs cannot be had.
     pub(crate) fn new() -> Option<Self> {
-        let (mut hooks, folder, agents, pins) = loaded()?;
-        let objects = [folder.join("state"), folder.join("credential")];
-        fs::create_dir_all(folder.join("state/deep/deeper")).unwrap();
-        fs::write(folder.join("state/deep/deeper/file"), "obvious fake").unwrap();
-        fs::write(folder.join("credential"), "obvious fake").unwrap();
-        hooks.attach_lsm(&objects, &pins).unwrap();
-        let cgroup = |name: &str| Cgroup::create(&agents.path().join(name)).unwrap();
+        let mut programs = programs::shared()?;
+        programs.tidy_files();
+        let agents = programs.agents.path().to_owned();
+        let cgroup = |name: &str| Cgroup::create(&agents.join(name)).unwrap();
         let (session, tracing) = (cgroup("session"), cgroup("tracing"));
         let below = Cgroup::create(&session.path().join("below")).unwrap();
-        let outside = Cgroup::create(&agents.path().with_extension("outside")).unwrap();
+        let outside = Cgroup::create(&agents.with_extension("outside")).unwrap();
+        let hooks = &mut programs.hooks;
         hooks.seal(session.id(), Profile::Standard).unwrap();
         hooks.seal(tracing.id(), Profile::Dev).unwrap();
         for id in [session.id(), tracing.id()] {
             hooks.count(id).unwrap();
         }
-        let arena = Self {
-            hooks,
-            folder,
-            agents,
+        Some(Self {
+            programs,
             session,
             below,
             tracing,
             outside,
-            pins: Some(pins),
-        };
-        assert_eq!(arena.status(), Status::Full, "attached, and not full");
-        Some(arena)
+        })
     }
 
-    pub(crate) fn status(&self) -> Status {
-        self.hooks.lsm_status(self.pins.as_ref().unwrap())
+    pub(crate) fn hooks(&self) -> &Hooks {
+        &self.programs.hooks
     }
 
-    pub(crate) fn pins(&mut self) -> &mut Option<Pins> {
-        &mut self.pins
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.programs.folder.clone()
     }
 
     pub(crate) fn id(&self, place: Place) -> u64 {
@@ -113,12 +106,14 @@ impl Arena {
         let (read, write) = pipe2(OFlag::O_CLOEXEC).unwrap();
         let program = format!("{before}\nos.read(3, 1)\n{after}");
         let id = self.session.id();
-        self.hooks.open(id, Profile::Standard).unwrap();
-        let Self { hooks, session, .. } = self;
+        let Self {
+            programs, session, ..
+        } = self;
+        programs.hooks.open(id, Profile::Standard).unwrap();
         python(session, &program, &[read.as_fd()], || {
             // The program is there when it waits; what comes before it takes it well below this.
             std::thread::sleep(std::time::Duration::from_millis(1500));
-            hooks.seal(id, Profile::Standard).unwrap();
+            programs.hooks.seal(id, Profile::Standard).unwrap();
             File::from(write).write_all(b"x").unwrap();
         })
     }
@@ -147,7 +142,7 @@ impl Arena {
                 "no event of {hook:?} in {events:?}"
             );
         }
-        let tally = self.hooks.tally(self.session.id()).unwrap();
+        let tally = self.hooks().tally(self.session.id()).unwrap();
         assert!(tally.refused.get(&hook).is_some_and(|count| *count >= 2));
     }
 
@@ -163,66 +158,27 @@ impl Arena {
     }
 
     pub(crate) fn events(&mut self) -> Vec<Event> {
-        std::iter::from_fn(|| self.hooks.next_event()).collect()
+        std::iter::from_fn(|| self.programs.hooks.next_event()).collect()
     }
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        if let Some(pins) = self.pins.take() {
-            pins.remove().unwrap();
-        }
-        for path in [self.agents.path(), self.outside.path()] {
+        for cgroup in [&self.session, &self.tracing, &self.outside] {
+            let path = cgroup.path();
             cgroup::kill(path).unwrap();
             while !cgroup::is_empty(path).unwrap() {
                 std::thread::yield_now();
             }
             cgroup::remove(path).unwrap();
+            self.programs.hooks.close(cgroup.id()).unwrap();
+            self.programs.hooks.forget(cgroup.id()).unwrap();
         }
-        fs::remove_dir_all(&self.folder).unwrap();
     }
 }
 
-/// Loaded programs, a folder, the agents' cgroup.
-pub(crate) fn loaded() -> Option<(Hooks, PathBuf, Cgroup, Pins)> {
-    if !nix::unistd::geteuid().is_root() {
-        println!("not attempted: needs root");
-        return None;
-    }
-    if Hooks::object().is_none() {
-        println!("not attempted: needs the eBPF object (`cargo xtask build-ebpf`)");
-        return None;
-    }
-    let root = ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"]
-        .into_iter()
-        .find(|root| Cgroup::open(root.as_ref()).is_ok());
-    let Some(root) = root else {
-        println!("not attempted: needs cgroup2");
-        return None;
-    };
-    let name = format!("custody-lsm-{}", std::process::id());
-    let path = Path::new(root).join(&name);
-    let cgroup = Cgroup::create(&path).unwrap();
-    let pins = Pins::open(&path).unwrap();
-    let hooks = Hooks::load(&cgroup).unwrap();
-    // Before anything is attached: what the kernel said at the load.
-    if let Status::None { step, errno } = hooks.lsm_status(&pins)
-        && errno != 0
-    {
-        println!(
-            "not attempted: needs a kernel that takes LSM programs ({step}: {})",
-            std::io::Error::from_raw_os_error(errno)
-        );
-        pins.remove().unwrap();
-        cgroup::remove(&path).unwrap();
-        return None;
-    }
-    let folder = Path::new("/var/tmp").join(name);
-    fs::create_dir(&folder).unwrap();
-    Some((hooks, folder, cgroup, pins))
-}
-
-fn python(
+/// Runs a Python program in the cgroup; what it prints is the answer.
+pub(crate) fn python(
     cgroup: &Cgroup,
     program: &str,
     fds: &[BorrowedFd<'_>],

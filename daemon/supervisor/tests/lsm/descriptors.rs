@@ -19,7 +19,7 @@ const AGENT: &str = "os.setresuid(65534, 65534, 65534)\n";
 /// A pair as custodyd's own channel to a session is; a descriptor waits in it.
 fn passed(arena: &Arena, fd: RawFd) -> (OwnedFd, OwnedFd) {
     let (ours, theirs) = channel::pair_stream().unwrap();
-    let mark = arena.hooks.mark().unwrap();
+    let mark = arena.hooks().mark().unwrap();
     setsockopt(&theirs, sockopt::Mark, &mark).unwrap();
     sendmsg::<()>(
         ours.as_raw_fd(),
@@ -90,7 +90,7 @@ fn custodyds_own_channel_works_in_a_sealed_session() {
     let speak = "s = socket.socket(fileno=3)\nprint(tried(lambda: s.send(b'x')))";
     let (ours, theirs) = channel::pair_stream().unwrap();
     assert_eq!(arena.run(Place::Session, speak, &[theirs.as_fd()]), "EPERM");
-    setsockopt(&theirs, sockopt::Mark, &arena.hooks.mark().unwrap()).unwrap();
+    setsockopt(&theirs, sockopt::Mark, &arena.hooks().mark().unwrap()).unwrap();
     assert_eq!(
         arena.run(Place::Session, speak, &[theirs.as_fd()]),
         "reached"

@@ -20,7 +20,7 @@ fn what_is_protected_is_not_opened_by_any_name() {
     let Some(mut arena) = Arena::new() else {
         return;
     };
-    let folder = arena.folder.clone();
+    let folder = arena.folder();
     let name = |name: &str| format!("'{}'", folder.join(name).display());
     for path in [
         "state",
@@ -61,7 +61,7 @@ fn what_is_protected_is_not_changed_made_moved_or_removed() {
     let Some(mut arena) = Arena::new() else {
         return;
     };
-    let folder = arena.folder.display().to_string();
+    let folder = arena.folder().display().to_string();
     let tried =
         |what: &str| format!("d = '{folder}'\nn = str(os.getpid())\nprint(tried(lambda: {what}))");
     for (hook, what) in [
@@ -100,7 +100,7 @@ fn what_is_protected_is_not_changed_made_moved_or_removed() {
         ),
         (Hook::LsmPathChmod, "os.chmod(d + '/credential', 0o600)"),
     ] {
-        fs::write(arena.folder.join("free"), "").unwrap();
+        fs::write(arena.folder().join("free"), "").unwrap();
         arena.refused(hook, &tried(what));
     }
     // Removed by nobody before: each has its own.
@@ -112,7 +112,7 @@ fn what_is_protected_is_not_changed_made_moved_or_removed() {
             ),
             (Hook::LsmInodeRmdir, "os.rmdir(d + '/state/empty')"),
         ] {
-            fs::create_dir_all(arena.folder.join("state/empty")).unwrap();
+            fs::create_dir_all(arena.folder().join("state/empty")).unwrap();
             assert_eq!(arena.run(place, &tried(what), &[]), "EPERM");
             let events = arena.events();
             assert!(events.iter().any(|event| event.hook() == Some(hook)));
@@ -132,7 +132,7 @@ fn no_setuid_bit_is_made_or_executed_and_other_modes_are_free() {
     let Some(mut arena) = Arena::new() else {
         return;
     };
-    let folder = arena.folder.display().to_string();
+    let folder = arena.folder().display().to_string();
     let tried = |what: &str| {
         format!(
             "d = '{folder}/'\nos.umask(0)\nopen(d + 'own', 'w').close()\n\
@@ -164,7 +164,7 @@ fn no_setuid_bit_is_made_or_executed_and_other_modes_are_free() {
     ] {
         arena.reached(&tried(free));
     }
-    let program = arena.folder.join("setuid");
+    let program = arena.folder().join("setuid");
     fs::copy("/bin/true", &program).unwrap();
     let run = format!(
         "print(tried(lambda: __import__('subprocess').run(['{}'], check=True)))",
@@ -193,7 +193,7 @@ fn no_block_device_no_pin_and_no_cgroup_is_opened_and_no_node_is_made() {
         None => println!("not attempted: opening a block device; there is none"),
     }
     arena.refused(Hook::LsmFileOpen, &open("'/sys/fs/bpf'"));
-    let folder = arena.folder.display().to_string();
+    let folder = arena.folder().display().to_string();
     for kind in ["0o020000", "0o060000"] {
         arena.refused(
             Hook::LsmInodeMknod,

@@ -14,6 +14,7 @@ mod arena;
 mod descriptors;
 mod files;
 mod kernel;
+mod programs;
 mod sockets;
 mod status;
 mod tasks;

@@ -51,7 +51,7 @@ fn a_session_connects_to_listeners_of_its_own_and_no_others_whatever_their_path(
     let Some(mut arena) = Arena::new() else {
         return;
     };
-    let path = arena.folder.join("socket");
+    let path = arena.folder().join("socket");
     let _listener = UnixListener::bind(&path).unwrap();
     let to = |address: &str| {
         format!("s = socket.socket(socket.AF_UNIX)\nprint(tried(lambda: s.connect({address})))")
@@ -68,7 +68,7 @@ fn a_session_connects_to_listeners_of_its_own_and_no_others_whatever_their_path(
         )
     };
     arena.reached(&own("'\\0custody-lsm-%d' % os.getpid()"));
-    let inside = arena.hooks.tally(arena.id(Place::Session)).unwrap();
+    let inside = arena.hooks().tally(arena.id(Place::Session)).unwrap();
     assert!(inside.allowed[&Hook::LsmUnixStreamConnect] >= 2);
 }
 
@@ -141,7 +141,7 @@ fn a_datagram_socket_from_the_launch_sends_to_nobody_outside() {
     let Some(mut arena) = Arena::new() else {
         return;
     };
-    let path = arena.folder.join("datagrams");
+    let path = arena.folder().join("datagrams");
     let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
     socket.set_nonblocking(true).unwrap();
     let answer = arena.run_sealed_between(
