@@ -14,27 +14,30 @@ use std::{
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
-/// Which inherited numbers were taken: one bit each.
-static TAKEN: AtomicU64 = AtomicU64::new(0);
+/// Which inherited numbers were taken: one bit each, up to the usual limit of open files.
+static TAKEN: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
 
-/// Takes the inherited descriptor `number` (3 to 63), once, and makes it close-on-exec.
+/// Takes the inherited descriptor `number` (3 to 1023), once, and makes it close-on-exec.
 ///
 /// To be called at the start of `main`, before anything is opened: only then is `number` what the
 /// parent put there.
 ///
 /// # Errors
-/// EBUSY when it was taken before, EBADF when nothing is there or `number` is not 3 to 63.
+/// EBUSY when it was taken before, EBADF when nothing is there or `number` is not 3 to 1023.
 pub fn take(number: RawFd) -> io::Result<OwnedFd> {
-    let bit = match u32::try_from(number) {
-        Ok(small @ 3..=63) => 1_u64 << small,
-        Ok(_) | Err(_) => return Err(io::Error::from_raw_os_error(libc::EBADF)),
-    };
+    let (taken, bit) = match usize::try_from(number) {
+        Ok(small @ 3..) => TAKEN
+            .get(small / 64)
+            .map(|word| (word, 1_u64 << (small % 64))),
+        Ok(_) | Err(_) => None,
+    }
+    .ok_or_else(|| io::Error::from_raw_os_error(libc::EBADF))?;
     // SAFETY: fcntl(2) with F_GETFD on a number that is not open only fails with EBADF.
     let flags = unsafe { libc::fcntl(number, libc::F_GETFD) };
     if flags < 0 {
         return Err(io::Error::last_os_error());
     }
-    if TAKEN.fetch_or(bit, Ordering::SeqCst) & bit != 0 {
+    if taken.fetch_or(bit, Ordering::SeqCst) & bit != 0 {
         return Err(io::Error::from_raw_os_error(libc::EBUSY));
     }
     // SAFETY: the number is open (above), TAKEN lets it be taken once, and by this function's
@@ -174,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_number_outside_the_range_or_not_open_is_refused() {
-        for number in [-1, 0, 2, 64, 4096] {
+        for number in [-1, 0, 2, 900, 1024, 4096] {
             let error = take(number).unwrap_err();
             assert_eq!(error.raw_os_error(), Some(libc::EBADF), "{number}");
         }
@@ -184,8 +187,8 @@ mod tests {
     fn an_inherited_descriptor_is_taken_once() {
         let (a, _b) = crate::channel::pair_stream().unwrap();
         // A number that no other test of this process uses.
-        let raw = fcntl(&a, FcntlArg::F_DUPFD(60)).unwrap();
-        assert!(raw <= 63, "{raw}");
+        let raw = fcntl(&a, FcntlArg::F_DUPFD(200)).unwrap();
+        assert!((200..1024).contains(&raw), "{raw}");
         let taken = take(raw).unwrap();
         assert_eq!(taken.as_raw_fd(), raw);
         assert_eq!(take(raw).unwrap_err().raw_os_error(), Some(libc::EBUSY));

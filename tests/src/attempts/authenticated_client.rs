@@ -4,8 +4,8 @@
 use custody_wire::layer::Layer;
 
 use super::{
-    Arm, Attempt, Carries, NO_DATAGRAMS, NO_SUCH_CALL, Owner, Promised, TwinShows, Workspace,
-    planted,
+    Arm, Attempt, Carries, NO_DATAGRAMS, NO_SUCH_CALL, OWN_MEMORY, Owner, Promised, TwinShows,
+    Workspace, planted,
 };
 use crate::{
     evidence::row::Class,
@@ -60,7 +60,7 @@ pub(super) const ALL: &[Attempt] = &[
             )
         },
         twin_shows: TwinShows::Planted,
-        notes: &[NO_SUCH_CALL],
+        notes: &[NO_SUCH_CALL, OWN_MEMORY],
         ..Attempt::BASE
     },
     Attempt {

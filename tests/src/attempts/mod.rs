@@ -310,6 +310,10 @@ const NO_TCP: &str =
 const NO_SUCH_CALL: &str =
     "the call is refused whole: the twin finds and searches its target through /proc/PID/mem";
 
+/// Why a twin reads itself.
+const OWN_MEMORY: &str = "in profile `hardened` nothing attaches to another process, not even of \
+    its own session: there the twin finds what was planted in its own memory";
+
 /// The same of datagrams.
 const NO_DATAGRAMS: &str =
     "a pair of datagram sockets is refused whole: the twin speaks to a stream";

@@ -2,7 +2,7 @@
 
 use custody_wire::layer::Layer;
 
-use super::{Arm, Attempt, Carries, NO_SUCH_CALL, Owner, Promised, TwinShows, planted};
+use super::{Arm, Attempt, Carries, NO_SUCH_CALL, OWN_MEMORY, Owner, Promised, TwinShows, planted};
 use crate::{
     evidence::row::Class,
     probe::{Attack, By, Effect},
@@ -65,7 +65,7 @@ pub(super) const ALL: &[Attempt] = &[
         "github/gh-aw-firewall#620: tokens hidden from the environment, read from /proc",
         By::ProcMem,
         By::ProcMem,
-        &[]
+        &[OWN_MEMORY]
     ),
     memory!(
         "memory/process-vm-readv",
@@ -75,7 +75,7 @@ pub(super) const ALL: &[Attempt] = &[
         "kernel.md section 3",
         By::ProcessVmReadv,
         By::ProcMem,
-        &[NO_SUCH_CALL]
+        &[NO_SUCH_CALL, OWN_MEMORY]
     ),
     memory!(
         "memory/ptrace",
@@ -85,7 +85,7 @@ pub(super) const ALL: &[Attempt] = &[
         "kernel.md section 3",
         By::Ptrace,
         By::ProcMem,
-        &[NO_SUCH_CALL]
+        &[NO_SUCH_CALL, OWN_MEMORY]
     ),
     memory!(
         "memory/environ",
@@ -105,7 +105,7 @@ pub(super) const ALL: &[Attempt] = &[
         "kernel.md section 3: the descriptor of a memfd_secret can be taken and mapped",
         By::PidfdGetfd,
         By::ProcMem,
-        &[NO_SUCH_CALL]
+        &[NO_SUCH_CALL, OWN_MEMORY]
     ),
     Attempt {
         id: "file/credential",

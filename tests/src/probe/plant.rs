@@ -24,13 +24,19 @@ pub(super) fn twin(of: &Attack, plant: &str, report: &mut Report) -> Option<()> 
             ..
         } => {
             let holder = report.step("start a holder", Holder::start(plant))?;
-            let attack = Attack::Memory {
+            let on = |pids, everyone| Attack::Memory {
                 by: *by,
-                pids: vec![holder.pid()],
-                everyone: *everyone,
+                pids,
+                everyone,
                 effect: effect.clone(),
             };
-            report.absorb(super::run(&attack));
+            report.absorb(super::run(&on(vec![holder.pid()], *everyone)));
+            // In profile `hardened` nothing attaches to another process, not even of its session.
+            // The same steps find the plant in the memory of who takes them.
+            if !report.found.contains(plant) {
+                let own = i32::try_from(std::process::id()).unwrap_or(0);
+                report.absorb(super::run(&on(vec![own], false)));
+            }
             Some(())
         }
         Attack::Descriptors { .. } | Attack::Environment => {
