@@ -23,6 +23,7 @@ const IDLE_MAX: u64 = 4 << 10;
 /// What a session says when it is up; it ends with its standard input.
 const WAITING: &str = "echo up; read -r line";
 
+#[cfg(test)]
 fn host() -> Host {
     Host::start(&Setup {
         policies: vec![("plain".into(), "format = 1\n".into())],
@@ -31,6 +32,7 @@ fn host() -> Host {
     .unwrap()
 }
 
+#[cfg(test)]
 /// `custody`, as root: one user alone may not hold as many connections.
 fn custody(host: &Host) -> Command {
     let mut command = Command::new(host.programs().join("custody"));
@@ -40,12 +42,14 @@ fn custody(host: &Host) -> Command {
     command
 }
 
+#[cfg(test)]
 fn run(host: &Host) -> Command {
     let mut command = custody(host);
     command.args(["run", "--policy", "plain", "--"]);
     command
 }
 
+#[cfg(test)]
 /// What the installation holds of the machine, by kind.
 #[derive(Debug, Eq, PartialEq)]
 struct Held {
@@ -57,6 +61,7 @@ struct Held {
     descriptors: BTreeMap<String, usize>,
 }
 
+#[cfg(test)]
 fn held(host: &Host) -> Held {
     let left = host.leftovers();
     let count = |kind: &str| left.iter().filter(|it| it.starts_with(kind)).count();
@@ -79,6 +84,7 @@ fn held(host: &Host) -> Held {
     }
 }
 
+#[cfg(test)]
 /// What is held when as many launchers wait for a session as are kept ready.
 fn settled(host: &Host) -> Held {
     host.wait("launchers are ready", || {
@@ -90,12 +96,14 @@ fn settled(host: &Host) -> Held {
     held(host)
 }
 
+#[cfg(test)]
 /// A session that waits, from its first word on.
 struct Waiting {
     child: Child,
     _out: BufReader<ChildStdout>,
 }
 
+#[cfg(test)]
 fn begin(host: &Host) -> Child {
     run(host)
         .args(["/bin/sh", "-c", WAITING])
@@ -105,6 +113,7 @@ fn begin(host: &Host) -> Child {
         .unwrap()
 }
 
+#[cfg(test)]
 fn up(mut child: Child) -> Waiting {
     let mut out = BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
@@ -113,6 +122,7 @@ fn up(mut child: Child) -> Waiting {
     Waiting { child, _out: out }
 }
 
+#[cfg(test)]
 fn end(mut waiting: Waiting) {
     let mut stdin = waiting.child.stdin.take().unwrap();
     stdin.write_all(b"end\n").unwrap();
@@ -120,6 +130,7 @@ fn end(mut waiting: Waiting) {
     assert!(waiting.child.wait().unwrap().success());
 }
 
+#[cfg(test)]
 /// Proportional set size in KiB.
 fn pss(pid: i32) -> u64 {
     let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
@@ -130,6 +141,7 @@ fn pss(pid: i32) -> u64 {
         .unwrap_or(0)
 }
 
+#[cfg(test)]
 fn inits(host: &Host) -> Vec<i32> {
     host.session_cgroups()
         .into_iter()
@@ -150,6 +162,7 @@ fn say(line: &str) {
     println!("{line}");
 }
 
+#[cfg(test)]
 fn median(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times[times.len() / 2]
