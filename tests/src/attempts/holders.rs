@@ -169,6 +169,8 @@ pub(super) const ALL: &[Attempt] = &[
     ),
     Attempt {
         owner: Owner::Root,
+        // `may_access_mm` with CAP_PERFMON is of Linux 6.15.
+        needs: &[Need::Kernel("6.15"), Need::Program(PYTHON)],
         notes: &[NO_IPC, PERFMON],
         ..kept!(
             "memory/environ-perfmon",
@@ -198,6 +200,7 @@ pub(super) const ALL: &[Attempt] = &[
     ),
     Attempt {
         promised: Promised::Layers(&[&[Layer::Seccomp], &[Layer::Uid], &[Layer::PidNamespace]]),
+        needs: &[Need::PerfEvents, Need::Program(PYTHON)],
         notes: &[PERFMON],
         ..named!(
             "memory/perf-event",

@@ -30,7 +30,7 @@ mod workspace;
 use custody_wire::layer::Layer;
 
 use crate::{
-    evidence::row::Class,
+    evidence::{expected::Kernel, row::Class},
     probe::{Attack, Effect, Report},
     suite::scene::Scene,
 };
@@ -71,6 +71,10 @@ pub struct Attempt {
     /// The architectural reason, where the attempt is known to reach. The run fails when the gap
     /// closes, so that the claim moves with the fact.
     pub known_gap: Option<&'static str>,
+    /// Why a known gap that reaches a protected effect lies outside the declared zone: what its own
+    /// proof finds then is no bypass inside it. The evidence's scope says so, and
+    /// `fixtures/non-claims.toml` has it. Without this a gap that reaches one is a failure.
+    pub beyond: Option<&'static str>,
     /// What else a reader of the row must know.
     pub notes: &'static [&'static str],
 }
@@ -94,6 +98,7 @@ impl Attempt {
         proof: Proof::Effect,
         before: |_, _| Ok(()),
         known_gap: None,
+        beyond: None,
         notes: &[],
     };
 }
@@ -103,10 +108,13 @@ impl Attempt {
 pub enum Proof {
     /// Nothing but what counts always: the witness saw the nonce, or a canary was read.
     Effect,
-    /// What the probe heard, in a form that the search for canaries does not know.
+    /// What the probe heard of a credential, in a form that the search for canaries does not know.
     Heard(fn(&Scene, &Place, &Report) -> Option<String>),
-    /// What the attack left on the host: looked at from outside, after the arm.
+    /// What the attack left on the host: looked at from outside, after the arm. A door, unless the
+    /// witness saw the arm's nonce by then.
     Outside(fn(&Scene, &Place) -> anyhow::Result<Option<String>>),
+    /// The same look, where what it finds is a protected effect or a credential's bytes.
+    Protected(fn(&Scene, &Place) -> anyhow::Result<Option<String>>),
     /// What came to the terminal that the arm's standard error is: with this proof it is one.
     Shown(fn(&str) -> Option<String>),
     /// The door itself: the probe came past this step. For what the kernel alone can answer, where
@@ -132,6 +140,10 @@ pub enum Need {
     IoUring,
     /// IPv6 on loopback.
     Ipv6,
+    /// A kernel from this version on.
+    Kernel(&'static str),
+    /// A kernel that lets whoever is not root count events of his own processes.
+    PerfEvents,
     /// The interpreter, by its path.
     Program(&'static str),
     /// A kind of socket: name, family, type and protocol.
@@ -153,6 +165,19 @@ impl Need {
             Self::Ipv6 => std::net::UdpSocket::bind((std::net::Ipv6Addr::LOCALHOST, 0))
                 .is_err()
                 .then(|| "IPv6 on loopback".into()),
+            Self::Kernel(from) => {
+                let running = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+                let running: Option<Kernel> = running.ok().and_then(|text| text.parse().ok());
+                (running < from.parse().ok()).then(|| format!("a kernel from {from} on"))
+            }
+            Self::PerfEvents => {
+                // 3 refuses everybody without a capability, where the kernel has it (Debian's).
+                let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+                let level: Option<i32> = paranoid.ok().and_then(|text| text.trim().parse().ok());
+                level
+                    .is_none_or(|level| level >= 3)
+                    .then(|| "kernel.perf_event_paranoid below 3".into())
+            }
             Self::Socket(name, family, kind, protocol) => {
                 (!makes_socket(family, kind, protocol)).then(|| format!("sockets of {name}"))
             }
