@@ -34,6 +34,7 @@ use nix::{
 /// How many launchers custodyd keeps ready.
 const READY: usize = 2;
 
+#[cfg(test)]
 fn host() -> Host {
     Host::start(&Setup {
         policies: vec![("plain".into(), "format = 1\n".into())],
@@ -42,11 +43,13 @@ fn host() -> Host {
     .unwrap()
 }
 
+#[cfg(test)]
 /// A session that says in its workspace how it is confined.
 struct Marked {
     folder: PathBuf,
 }
 
+#[cfg(test)]
 impl Marked {
     fn new(host: &Host) -> Self {
         Self {
@@ -85,6 +88,7 @@ impl Marked {
     }
 }
 
+#[cfg(test)]
 fn is_confined(host: &Host, status: &str) {
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
@@ -104,6 +108,7 @@ fn is_confined(host: &Host, status: &str) {
     );
 }
 
+#[cfg(test)]
 fn all_ready(host: &Host) -> Vec<i32> {
     host.wait("the launchers are ready", || {
         host.pids("custody-launch").len() == READY
@@ -112,6 +117,7 @@ fn all_ready(host: &Host) -> Vec<i32> {
     host.pids("custody-launch")
 }
 
+#[cfg(test)]
 fn sessions_are_gone(host: &Host) {
     host.wait("the sessions are gone", || {
         host.session_cgroups().is_empty()
@@ -119,6 +125,7 @@ fn sessions_are_gone(host: &Host) {
     .unwrap();
 }
 
+#[cfg(test)]
 /// Whether the launcher has built what it can and is in recvmsg(2), for longer than a moment.
 fn waits_for_plan(pid: i32) -> bool {
     let call = format!("{} ", nix::libc::SYS_recvmsg);
@@ -128,10 +135,12 @@ fn waits_for_plan(pid: i32) -> bool {
     })
 }
 
+#[cfg(test)]
 /// The launchers that wait for a plan, under this thread's eyes.
 #[derive(Default)]
 struct Watch(BTreeSet<i32>);
 
+#[cfg(test)]
 impl Watch {
     /// Watches those that are not yet. Each is left in the call that waits for its plan.
     fn all(&mut self, pids: &[i32]) {
@@ -203,6 +212,7 @@ impl Watch {
     }
 }
 
+#[cfg(test)]
 /// Lets `pid` make `steps` more steps; whether it lives then. A step is the beginning or the end of a
 /// system call.
 fn walk(pid: Pid, steps: usize) -> bool {
@@ -220,6 +230,7 @@ fn walk(pid: Pid, steps: usize) -> bool {
     true
 }
 
+#[cfg(test)]
 fn is_told_why(output: &Output) {
     let said = String::from_utf8_lossy(&output.stderr);
     let killed = output.status.code() == Some(128 + Signal::SIGKILL as i32);
@@ -378,6 +389,7 @@ fn custodyd_killed_while_a_session_starts_leaves_hooks_and_nothing_that_runs() {
     assert!(output.status.success(), "{}", words(&output));
 }
 
+#[cfg(test)]
 /// control's own end of its channel to custodyd.
 fn channel_of_control(host: &Host) -> OwnedFd {
     use rustix::process::{Pid as Other, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
@@ -438,6 +450,7 @@ fn orders_that_are_none_end_control_and_a_user_who_did_not_connect_is_nobodys_ca
     assert!(output.status.success(), "{}", words(&output));
 }
 
+#[cfg(test)]
 fn run_true(host: &Host) -> Output {
     let mut command: Command = host.run("plain", []);
     command

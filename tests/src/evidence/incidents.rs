@@ -189,9 +189,12 @@ mod tests {
     fn an_incident_is_covered_only_where_its_whole_replay_was_refused_with_both_controls() {
         let refused = row(Vec::new());
         let covered = |ids: &[&str], rows: &[Row]| replayed(incident(ids), rows)[0].covered;
-        assert!(covered(&["family/name"], &[refused.clone()]));
-        assert!(!covered(&["family/name", "other/name"], &[refused.clone()]));
-        assert!(!covered(&[], &[refused.clone()]));
+        assert!(covered(&["family/name"], std::slice::from_ref(&refused)));
+        assert!(!covered(
+            &["family/name", "other/name"],
+            std::slice::from_ref(&refused)
+        ));
+        assert!(!covered(&[], std::slice::from_ref(&refused)));
 
         let mut without_twin = refused.clone();
         without_twin.twin.holds = false;
