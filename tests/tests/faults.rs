@@ -224,7 +224,7 @@ fn walk(pid: Pid, steps: usize) -> bool {
             WaitStatus::Exited(..) | WaitStatus::Signaled(..) => return false,
             WaitStatus::PtraceSyscall(_) => left -= 1,
             WaitStatus::Stopped(_, other) => signal = Some(other),
-            _event => {}
+            WaitStatus::PtraceEvent(..) | WaitStatus::Continued(_) | WaitStatus::StillAlive => {}
         }
     }
     true
