@@ -114,6 +114,20 @@ fn each_end_has_its_code_and_its_words() {
 }
 
 #[test]
+fn what_is_weak_about_a_session_is_said_and_acts_on_no_terminal() {
+    let output = run(&["--", "x"], b"", |connection| {
+        connection.hear_run();
+        let weak = vec!["ptrace: a test's\u{1b}[2J".into()];
+        drop(connection.started_with_pipes_weak(weak));
+        connection.ended(End::Exited { code: 0 });
+    });
+    assert_eq!(
+        stderr(&output),
+        "custody: profile dev: ptrace: a test's\\u{1b}[2J\n"
+    );
+}
+
+#[test]
 fn a_refusal_is_said_and_is_125() {
     let output = run(&["--", "x"], b"", |connection| {
         connection.hear_run();

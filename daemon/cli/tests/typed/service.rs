@@ -125,10 +125,15 @@ impl Connection {
     }
 
     pub(crate) fn started(&mut self, fds: &[BorrowedFd<'_>]) {
+        self.started_weak(Vec::new(), fds);
+    }
+
+    /// It starts, and the service says what is weak about it.
+    pub(crate) fn started_weak(&mut self, weaknesses: Vec<String>, fds: &[BorrowedFd<'_>]) {
         let answer = Answer::Started {
             session: SESSION,
             profile: Profile::Dev,
-            weaknesses: vec!["ptrace: a test's\u{1b}[2J".into()],
+            weaknesses,
             layers: vec![Report {
                 layer: Layer::Landlock,
                 status: Status::Full,
@@ -139,10 +144,16 @@ impl Connection {
 
     /// The command gets pipes; what comes back are its ends of them.
     pub(crate) fn started_with_pipes(&mut self) -> Pipes {
+        self.started_with_pipes_weak(Vec::new())
+    }
+
+    /// The same with something weak.
+    pub(crate) fn started_with_pipes_weak(&mut self, weaknesses: Vec<String>) -> Pipes {
         let (stdin, their_in) = nix::unistd::pipe().unwrap();
         let (their_out, stdout) = nix::unistd::pipe().unwrap();
         let (their_err, stderr) = nix::unistd::pipe().unwrap();
-        self.started(&[their_in.as_fd(), their_out.as_fd(), their_err.as_fd()]);
+        let theirs = [their_in.as_fd(), their_out.as_fd(), their_err.as_fd()];
+        self.started_weak(weaknesses, &theirs);
         Pipes {
             stdin: stdin.into(),
             stdout: stdout.into(),
