@@ -20,11 +20,12 @@ pub(crate) struct Args {
     /// Take every layer away in turn, and leave every layer alone in turn
     #[arg(long)]
     ablate: bool,
-    /// Write what the ablation showed to fixtures/layers.json, and the README's table from it
-    #[arg(long, requires = "ablate")]
+    /// Write what the isolating runs showed to fixtures/layers.json, and the README's table from
+    /// it. Refused where a row is inconclusive: nothing is known of that door
+    #[arg(long)]
     write: bool,
     /// Write the README's table from fixtures/layers.json, and run nothing
-    #[arg(long, conflicts_with_all = ["ablate", "json"])]
+    #[arg(long, conflicts_with_all = ["ablate", "json", "write"])]
     table: bool,
     /// Handed to custody-bypass as they are
     #[arg(last = true)]
@@ -56,6 +57,9 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
         say::line(fs::read_to_string(evidence(places)).context("there is no evidence")?);
         return ran;
     }
+    if args.write && args.arguments.iter().any(|it| it.starts_with("--only")) {
+        bail!("`--write` needs every row: leave `--only` out");
+    }
     setup::run(places, &setup::Args::default())?;
     build::run(places, &build::Args::default())?;
     let Some(runner) = runner(places) else {
@@ -74,25 +78,60 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
     }
     let ran = stage::must(command.current_dir(&places.root));
     if args.write {
-        // Written whatever came: a row that is not as expected is in the data as it is.
+        // A row that is not as expected is in the data as it is.
         write(places)?;
     }
     ran
 }
 
-/// Takes what the ablation showed out of the evidence: the committed data, and the README's table.
+/// Takes what the isolating runs showed out of the evidence: the committed data, and the README's table.
 fn write(places: &Places) -> Result<()> {
     let text = fs::read_to_string(evidence(places)).context("there is no evidence")?;
     let evidence: serde_json::Value = serde_json::from_str(&text).context("the evidence")?;
     let doors = evidence
         .get("doors")
         .context("the evidence has no doors: it is of another version")?;
+    let inconclusive = inconclusive(doors);
+    if !inconclusive.is_empty() {
+        bail!(
+            "nothing is written: inconclusive in this run: {}",
+            inconclusive.join(", ")
+        );
+    }
     let file = places.root.join(layers::FILE);
     fs::write(&file, format!("{}\n", serde_json::to_string_pretty(doors)?))
         .with_context(|| format!("cannot write `{}`", file.display()))?;
     layers::write(places)
 }
 
+/// The doors of which nothing is known.
+fn inconclusive(doors: &serde_json::Value) -> Vec<&str> {
+    let all = doors.get("doors").and_then(serde_json::Value::as_array);
+    all.into_iter()
+        .flatten()
+        .filter(|door| {
+            door.get("outcome")
+                .is_some_and(|outcome| outcome == "inconclusive")
+        })
+        .filter_map(|door| door.get("id")?.as_str())
+        .collect()
+}
+
 fn evidence(places: &Places) -> PathBuf {
     places.root.join("evidence.json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_door_of_which_nothing_is_known_is_named() {
+        let doors = serde_json::json!({"doors": [
+            {"id": "direct/tcp", "outcome": "refused"},
+            {"id": "direct/udp", "outcome": "inconclusive"},
+        ]});
+        assert_eq!(inconclusive(&doors), ["direct/udp"]);
+        assert!(inconclusive(&serde_json::json!({})).is_empty());
+    }
 }

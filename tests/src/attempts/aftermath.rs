@@ -30,6 +30,17 @@ const HELD: Promised = Promised::Layers(&[&[Layer::MountNamespace]]);
 const DIRECT: &str = "a workspace is written in place: what the agent makes anew in it is obeyed \
     by whatever program of the owner's obeys files of that name";
 
+/// Where the zone ends, for each that is known to reach.
+const fn beyond(gap: Option<&str>) -> Option<&'static str> {
+    match gap {
+        None => None,
+        Some(_) => Some(
+            "what the owner later runs on files that an agent left in a workspace written in \
+             place; custody never runs it",
+        ),
+    }
+}
+
 /// Each row has the same twin: the same file, under a name that nobody obeys.
 macro_rules! attempt {
     ($id:literal, $mechanism:literal, $question:literal, $source:literal, $gap:expr, $before:expr, $plants:expr, $owner_does:expr) => {
@@ -56,7 +67,7 @@ macro_rules! attempt {
                 }
             },
             twin_shows: TwinShows::Step("write"),
-            proof: Proof::Outside(|scene, at| {
+            proof: Proof::Protected(|scene, at| {
                 let owner_does: fn(&Scene) -> io::Result<()> = $owner_does;
                 afterwards(scene, at, owner_does)
             }),
@@ -68,6 +79,7 @@ macro_rules! attempt {
                 before(scene).context("what the owner has there")
             },
             known_gap: $gap,
+            beyond: beyond($gap),
             ..Attempt::BASE
         }
     };
@@ -281,7 +293,7 @@ pub(super) const ALL: &[Attempt] = &[
             chown(&folder, Some(scene.operator()), Some(scene.operator()))?;
             Ok(chown(folder.join("secret"), Some(scene.operator()), None)?)
         },
-        proof: Proof::Outside(next_session),
+        proof: Proof::Protected(next_session),
         notes: &["the reach arm is a program that opens the folder by its name, as most do"],
         ..Attempt::BASE
     },

@@ -9,8 +9,16 @@ use crate::{
     suite::{message, scene::Scene},
 };
 
+/// Where the zone ends, for what an allowed call may say.
+const FREE_TEXT: &str = "what an allowed call says in the text that the policy leaves to the agent";
+
+/// Where the zone ends, for what an allowed call is answered.
+const UPSTREAM: &str = "the upstream itself hands out its credential, in a form beyond the listed \
+    ones, or a new one";
+
 macro_rules! open {
-    ($id:literal, $mechanism:literal, $question:literal, $source:literal, $gap:literal, $proof:expr, $attack:expr) => {
+    ($id:literal, $mechanism:literal, $question:literal, $source:literal, $gap:literal, $beyond:expr,
+     $proof:expr, $attack:expr) => {
         Attempt {
             id: $id,
             class: Class::Confinement,
@@ -26,6 +34,7 @@ macro_rules! open {
             twin_shows: TwinShows::Effect,
             proof: $proof,
             known_gap: Some($gap),
+            beyond: Some($beyond),
             ..Attempt::BASE
         }
     };
@@ -38,7 +47,8 @@ pub(super) const ALL: &[Attempt] = &[
         "May an allowed call carry out what the agent has read?",
         "kernel.md attempt 58: free text that may leave can encode anything",
         "the text of an allowed call is the agent's to write: no rule on calls sees what it stands for",
-        Proof::Outside(|scene, at| {
+        FREE_TEXT,
+        Proof::Protected(|scene, at| {
             let carried = scene.effects(&hidden(&at.nonce))?;
             Ok(carried
                 .first()
@@ -57,6 +67,7 @@ pub(super) const ALL: &[Attempt] = &[
         "kernel.md section 7, family I: minting by an authorised call",
         "a token that a service makes is not in the vault, so it is not known: a policy that allows \
          such a call gives it away",
+        UPSTREAM,
         Proof::Heard(|scene, _, report| {
             let found = report.said.contains(&scene.made);
             found.then(|| "a token that the service made was heard".into())
@@ -69,6 +80,7 @@ pub(super) const ALL: &[Attempt] = &[
         "Does a service that sends the credential back reversed show it to the agent?",
         "the non-claims: encodings beyond those that are listed",
         "a scrubber finds the forms that it lists; a service can always invent another",
+        UPSTREAM,
         Proof::Heard(|scene, place, report| {
             let reversed: String = secret(scene, place.arm).chars().rev().collect();
             (reversed.len() > 16 && report.said.contains(&reversed))

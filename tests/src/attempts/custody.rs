@@ -230,7 +230,7 @@ pub(super) const ALL: &[Attempt] = &[
         attack: |scene, arm, _| message::several(scene, arm, &reflections()),
         twin: |scene, effect| message::allowed(scene, &effect),
         twin_shows: TwinShows::Effect,
-        proof: Proof::Outside(|scene, at| {
+        proof: Proof::Protected(|scene, at| {
             for file in written(scene, at.arm)? {
                 if let Some(whose) = scene.canary_in(&fs::read(&file)?) {
                     return Ok(Some(format!("{whose} stands in `{}`", file.display())));

@@ -125,7 +125,7 @@ pub(super) const ALL: &[Attempt] = &[
         Class::SharedProcessCredential,
         "an inherited folder",
         "May a session open a file below a folder that was left open?",
-        &[&[Layer::Fds], &[Layer::Landlock]],
+        &[&[Layer::Fds]],
         "CVE-2024-21626: a leaked descriptor of a folder of the host",
         Carries::Folder,
         Proof::Effect,

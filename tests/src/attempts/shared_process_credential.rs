@@ -112,7 +112,7 @@ pub(super) const ALL: &[Attempt] = &[
         class: Class::SharedProcessCredential,
         mechanism: "the credential's file",
         question: "Can the file that the credential came from be opened?",
-        promised: Promised::Layers(&[&[Layer::MountNamespace], &[Layer::Landlock], &[Layer::Uid]]),
+        promised: Promised::Layers(&[&[Layer::MountNamespace], &[Layer::Uid]]),
         source: "CVE-2024-21626 and every agent that reads ~/.netrc",
         owner: Owner::Root,
         attack: |scene, _, _| Attack::File {
@@ -127,6 +127,9 @@ pub(super) const ALL: &[Attempt] = &[
             )
         },
         twin_shows: TwinShows::Planted,
+        notes: &[
+            "the file lies below `/tmp`, which Landlock gives to every session: it is no leg here",
+        ],
         ..Attempt::BASE
     },
     Attempt {

@@ -18,6 +18,13 @@ const NETWORK: Promised = Promised::Layers(&[
     &[Layer::Landlock],
 ]);
 
+/// The same for TCP that Landlock does not see.
+const PAST_LANDLOCK: Promised = Promised::Layers(&[
+    &[Layer::Seccomp],
+    &[Layer::CgroupInet],
+    &[Layer::NetworkNamespace],
+]);
+
 pub(super) const ALL: &[Attempt] = &[
     Attempt {
         id: "direct/tcp",
@@ -36,7 +43,7 @@ pub(super) const ALL: &[Attempt] = &[
         class: Class::WithoutAuthorization,
         mechanism: "tcp fast open",
         question: "May it connect without connect(2), by sendto(2) with MSG_FASTOPEN?",
-        promised: NETWORK,
+        promised: PAST_LANDLOCK,
         source: "landlock-lsm/linux#41: TCP Fast Open passes the connect rule",
         attack: |scene, _, effect| tcp(scene, Tcp::FastOpen, effect),
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
@@ -48,7 +55,7 @@ pub(super) const ALL: &[Attempt] = &[
         class: Class::WithoutAuthorization,
         mechanism: "multipath tcp",
         question: "May it use another protocol number for the same connection?",
-        promised: NETWORK,
+        promised: PAST_LANDLOCK,
         source: "landlock-lsm/linux#54: MPTCP passes the connect rule",
         attack: |scene, _, effect| tcp(scene, Tcp::Multipath, effect),
         twin_shows: TwinShows::Said("HTTP/1.1 200"),

@@ -15,6 +15,9 @@ pub struct NonClaim {
     pub what: String,
     /// Why not, or the test that shows it.
     pub because: String,
+    /// The attempts that reach a protected effect there, outside the declared zone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reached_by: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -53,7 +56,27 @@ pub fn all() -> Result<Vec<NonClaim>, NonClaimsError> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::attempts;
+
+    #[test]
+    fn what_is_reached_outside_the_declared_zone_is_not_claimed_and_nothing_else_says_so() {
+        let all = all().unwrap();
+        let named: Vec<&str> = all
+            .iter()
+            .flat_map(|claim| &claim.reached_by)
+            .map(String::as_str)
+            .collect();
+        let beyond: BTreeSet<&str> = attempts::all()
+            .into_iter()
+            .filter(|attempt| attempt.known_gap.is_some() && attempt.beyond.is_some())
+            .map(|attempt| attempt.id)
+            .collect();
+        assert_eq!(named.iter().copied().collect::<BTreeSet<_>>(), beyond);
+        assert_eq!(named.len(), beyond.len(), "{named:?}");
+    }
 
     #[test]
     fn every_non_claim_has_a_name_of_its_own_and_a_reason() {

@@ -219,6 +219,9 @@ pub struct Row {
     /// The architectural reason, where it is known and expected to reach.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known_gap: Option<String>,
+    /// Why what a known gap reaches lies outside the declared zone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beyond: Option<String>,
     /// Layers without which it is reached: each is a leg that stands alone.
     #[serde(default)]
     pub single_legs: Vec<String>,
@@ -243,13 +246,16 @@ impl Row {
             proof: format!("late: {proof}"),
             protected: true,
         };
+        // Nobody looked where it came from.
+        self.beyond = None;
         self.as_expected = self.comes_as_expected();
     }
 
-    /// Whether the outcome is the expected one, every single leg is listed, and what is reached is
-    /// a declared gap.
+    /// Whether the outcome is the expected one, every single leg is listed, every promised leg that
+    /// was tried refuses alone, and what is reached is a declared gap.
     pub fn comes_as_expected(&self) -> bool {
         self.unlisted_legs().next().is_none()
+            && self.idle_promises().next().is_none()
             && self.expected.as_ref().is_some_and(|expected| {
                 expected.agrees(&self.outcome)
                     && match self.outcome {
@@ -268,6 +274,21 @@ impl Row {
             .iter()
             .map(String::as_str)
             .filter(move |leg| listed.is_none_or(|listed| !listed.contains_key(*leg)))
+    }
+
+    /// Promised legs that were left in alone, and reached. A known gap promises nothing while it
+    /// is open.
+    pub fn idle_promises(&self) -> impl Iterator<Item = &str> {
+        let is_refused = matches!(self.outcome, Outcome::Refused { .. });
+        self.legs
+            .iter()
+            .filter(move |leg| {
+                is_refused
+                    && leg.run == Isolation::Only
+                    && leg.outcome == LegOutcome::Reached
+                    && self.promised.contains(&leg.layer)
+            })
+            .map(|leg| leg.layer.as_str())
     }
 
     /// The layers, or legs of several, that refuse alone.

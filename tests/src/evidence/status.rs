@@ -135,7 +135,7 @@ pub fn compute(
     rows: &[Row],
     register: Option<&RegisterHalf>,
     refused: &[RefusedConfiguration],
-    scope: Vec<String>,
+    mut scope: Vec<String>,
 ) -> EStatus {
     let mut because = Vec::new();
     let mut caveats = Vec::new();
@@ -152,17 +152,13 @@ pub fn compute(
     for row in &open {
         because.push(format!("`{}` reached the effect: {}", row.id, row.outcome));
     }
-    for row in gaps {
-        let reason = row.known_gap.as_deref().unwrap_or_default();
-        caveats.push(format!(
-            "`{}` is a known gap and reaches no protected effect: {reason}",
-            row.id
-        ));
-    }
+    caveats.extend(gaps.iter().map(|row| of_gap(row)));
+    scope.extend(beyond(&gaps));
     let mechanisms = counted(rows);
     let missing = missing_halves(rows, register, &mechanisms);
     for row in rows {
-        if let Outcome::NotAttempted { need } = &row.outcome {
+        // Of the five it is more than a caveat: a missing half.
+        if let (Class::Confinement, Outcome::NotAttempted { need }) = (row.class, &row.outcome) {
             caveats.push(format!("`{}` was not attempted: it needs {need}", row.id));
         }
         // A door that nobody knows to be closed reaches no protected effect by itself.
@@ -213,17 +209,68 @@ pub fn compute(
     }
 }
 
-/// Whether it is a known gap that reaches no protected effect: a caveat. What reaches one is a
-/// bypass, known or not.
+/// Whether it is a known gap that reaches no protected effect, or one outside the declared zone: a
+/// caveat. What reaches one inside it is a bypass, known or not.
 const fn is_admitted(row: &Row) -> bool {
-    row.known_gap.is_some()
-        && matches!(
-            row.outcome,
-            Outcome::Reached {
-                protected: false,
-                ..
-            }
+    match row.outcome {
+        Outcome::Reached { protected, .. } => {
+            row.known_gap.is_some() && (!protected || row.beyond.is_some())
+        }
+        Outcome::Inconclusive { .. } | Outcome::NotAttempted { .. } | Outcome::Refused { .. } => {
+            false
+        }
+    }
+}
+
+/// Whether it reached a protected effect.
+const fn reaches_protected(row: &Row) -> bool {
+    matches!(
+        row.outcome,
+        Outcome::Reached {
+            protected: true,
+            ..
+        }
+    )
+}
+
+/// The caveat of a known gap.
+fn of_gap(row: &Row) -> String {
+    let reason = row.known_gap.as_deref().unwrap_or_default();
+    match &row.beyond {
+        Some(beyond) if reaches_protected(row) => format!(
+            "`{}` is a known gap and reaches a protected effect outside the declared zone: \
+             {beyond} ({reason})",
+            row.id
+        ),
+        Some(_) | None => format!(
+            "`{}` is a known gap and reaches no protected effect: {reason}",
+            row.id
+        ),
+    }
+}
+
+/// Where the zone ends: each sentence once, with the attempts that reach there.
+fn beyond(gaps: &[&Row]) -> Vec<String> {
+    let mut found: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for row in gaps.iter().filter(|row| reaches_protected(row)) {
+        if let Some(sentence) = &row.beyond {
+            let id = format!("`{}`", row.id);
+            found.entry(sentence).or_default().push(id);
+        }
+    }
+    let line = |(sentence, ids): (&str, Vec<String>)| {
+        let reach = if ids.len() == 1 {
+            "attempt"
+        } else {
+            "attempts"
+        };
+        let verb = if ids.len() == 1 { "reaches" } else { "reach" };
+        format!(
+            "outside the declared zone: {sentence}; {reach} {} {verb} it",
+            ids.join(", ")
         )
+    };
+    found.into_iter().map(line).collect()
 }
 
 /// The mechanisms of each class that were refused with both controls.
@@ -275,7 +322,10 @@ fn missing_halves(
             Outcome::Refused { .. } if !(row.reach.holds && row.twin.holds) => {
                 missing.push(format!("`{}` was refused without both controls", row.id));
             }
-            Outcome::NotAttempted { .. } | Outcome::Reached { .. } | Outcome::Refused { .. } => {}
+            Outcome::NotAttempted { need } => {
+                missing.push(format!("`{}` was not attempted: it needs {need}", row.id));
+            }
+            Outcome::Reached { .. } | Outcome::Refused { .. } => {}
         }
     }
     missing

@@ -21,8 +21,8 @@ pub(super) enum Kind {
     File,
     /// A pipe, a terminal, a folder.
     Other,
-    /// Someone at the other end.
-    Stream,
+    /// Someone at the other end, or nobody yet.
+    Socket,
 }
 
 pub(super) fn kind(fd: impl AsFd) -> Kind {
@@ -33,9 +33,17 @@ pub(super) fn kind(fd: impl AsFd) -> Kind {
         .map(|meta| meta.file_type());
     match file_type {
         Ok(file_type) if file_type.is_file() => Kind::File,
-        Ok(file_type) if file_type.is_socket() => Kind::Stream,
+        Ok(file_type) if file_type.is_socket() => Kind::Socket,
         Ok(_) | Err(_) => Kind::Other,
     }
+}
+
+/// Whether there is someone at the other end who hears a stream. What else is taken from another
+/// process is left alone: a listener or a datagram socket that is spoken to serves nobody after.
+pub(super) fn is_connected_stream(fd: impl AsFd) -> bool {
+    use rustix::net::{SocketType, getpeername, sockopt};
+    sockopt::socket_type(&fd).is_ok_and(|kind| kind == SocketType::STREAM)
+        && getpeername(&fd).is_ok_and(|peer| peer.is_some())
 }
 
 pub(super) fn descriptors(effect: &Effect, report: &mut Report) -> Option<()> {

@@ -11,6 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 use serde::{Deserialize, Serialize};
 
@@ -112,9 +113,24 @@ fn pair(report: &mut Report) -> Option<OwnedFd> {
 
 /// Says the effect to a connected stream and hears the answer.
 pub(super) fn say(stream: &mut UnixStream, effect: &Effect, report: &mut Report) -> Option<()> {
-    report.step("setsockopt", stream.set_read_timeout(Some(PATIENCE)))?;
     report.step("send", stream.write_all(&effect.request()))?;
-    answer(stream, report)
+    answer(&mut Waiting(stream), report)
+}
+
+/// Waits by poll(2) before each read. A timeout on the socket (SO_RCVTIMEO, socket(7)) would hold
+/// for whoever else has it open: one that was taken from another process is still its own too.
+struct Waiting<'s>(&'s mut UnixStream);
+
+impl io::Read for Waiting<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let mut wanted = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        let patience = PollTimeout::try_from(PATIENCE).unwrap_or(PollTimeout::MAX);
+        if poll(&mut wanted, patience)? == 0 {
+            // As a socket with a timeout says it.
+            return Err(rustix::io::Errno::AGAIN.into());
+        }
+        self.0.read(bytes)
+    }
 }
 
 /// Asks for what only then appears, attacks, and lets it go away again.

@@ -226,7 +226,8 @@ fn take(fd: OwnedFd, effect: &Effect, report: &mut Report) {
     match holdings::kind(&fd) {
         holdings::Kind::File => holdings::read(&File::from(fd), report),
         holdings::Kind::Other => {}
-        holdings::Kind::Stream => {
+        holdings::Kind::Socket if !holdings::is_connected_stream(&fd) => {}
+        holdings::Kind::Socket => {
             let _failed: Option<()> = local::say(&mut UnixStream::from(fd), effect, report);
         }
     }

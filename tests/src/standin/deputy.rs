@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use super::is_passing;
 use crate::witness::http::{self, Answer, Request};
 
 /// A way to the witness, with a token.
@@ -78,6 +79,7 @@ where
                 let answer = Answer::json(400, &serde_json::json!({"error": why}));
                 return http::write_answer(&mut writer, &answer);
             }
+            Err(http::HttpError::Io(error)) if is_passing(&error) => {}
             Err(http::HttpError::Closed | http::HttpError::Io(_)) => return Ok(()),
         }
     }
@@ -91,12 +93,9 @@ pub(super) fn datagrams(
     loop {
         let read = match receive(&mut bytes) {
             Ok(read) => read,
-            // A stop by ptrace(2), or the answer to a datagram that nobody took (udp(7)).
+            // Or the answer to a datagram that nobody took (udp(7)).
             Err(error)
-                if matches!(
-                    error.kind(),
-                    io::ErrorKind::ConnectionRefused | io::ErrorKind::Interrupted
-                ) =>
+                if error.kind() == io::ErrorKind::ConnectionRefused || is_passing(&error) =>
             {
                 continue;
             }

@@ -29,6 +29,7 @@ use std::{
     path::PathBuf,
     sync::Arc,
     thread,
+    time::Duration,
 };
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -149,6 +150,19 @@ pub fn run() -> io::Result<()> {
     while io::stdin().read_line(&mut end)? > 0 {}
     drop((client, held, setup.canary, kept));
     Ok(())
+}
+
+/// Whether the next try may succeed: a stop by ptrace(2), or a timeout or a mode that whoever took
+/// a copy of the descriptor has set (socket(7)). A short rest, for a socket that never waits.
+fn is_passing(error: &io::Error) -> bool {
+    match error.kind() {
+        io::ErrorKind::Interrupted => true,
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
+            thread::sleep(Duration::from_millis(10));
+            true
+        }
+        _ => false,
+    }
 }
 
 fn bind(path: &PathBuf) -> io::Result<UnixListener> {

@@ -225,7 +225,11 @@ impl Stderr {
     /// What `proof` needs.
     pub const fn of(proof: Proof) -> Self {
         match proof {
-            Proof::Effect | Proof::Heard(_) | Proof::Outside(_) | Proof::Step(_) => Self::Pipe,
+            Proof::Effect
+            | Proof::Heard(_)
+            | Proof::Outside(_)
+            | Proof::Protected(_)
+            | Proof::Step(_) => Self::Pipe,
             Proof::Shown(_) => Self::Terminal,
         }
     }
@@ -285,6 +289,7 @@ pub fn see(
     let noise = String::from_utf8_lossy(if stderr.is_empty() { stdout } else { stderr });
     Ok(Seen {
         protected: reached.is_some(),
+        by_own_proof: false,
         reached,
         report,
         noise: noise.chars().take(600).collect(),

@@ -1,5 +1,7 @@
 //! From what was seen in the arms to a row.
 
+use std::time::Duration;
+
 use custody_wire::{layer::Layer, profile::Profile};
 
 use crate::{
@@ -17,8 +19,11 @@ use crate::{
 pub struct Seen {
     /// What the witness, the canary or the attempt's own proof says: it was reached.
     pub reached: Option<String>,
-    /// Whether the witness or a canary says it: a protected effect, and not a door alone.
+    /// Whether it is a protected effect or a credential's bytes, and not a door alone.
     pub protected: bool,
+    /// Whether the attempt's own proof says it, and neither the witness nor a canary in what the
+    /// arm itself brought out.
+    pub by_own_proof: bool,
     /// What the probe says; none if it did not run.
     pub report: Option<Report>,
     /// What was heard instead of a report.
@@ -38,7 +43,7 @@ impl Seen {
                 .report
                 .as_ref()
                 .and_then(|report| find(scene, place, report)),
-            Proof::Outside(look) => look(scene, place)?,
+            Proof::Outside(look) | Proof::Protected(look) => look(scene, place)?,
             Proof::Shown(find) => find(&self.noise),
             Proof::Step(step) => self
                 .report
@@ -46,8 +51,25 @@ impl Seen {
                 .filter(|report| report.came_past(step))
                 .map(|_| format!("it came past `{step}`")),
         };
-        self.reached = self.reached.or(seen);
+        let by_then = || super::arms::witnessed(scene, &place.nonce, Duration::ZERO);
+        let is_protected = match proof {
+            Proof::Heard(_) | Proof::Protected(_) => true,
+            // What lies there is a door. If the witness saw its effect by then, it is more.
+            Proof::Outside(_) if seen.is_some() => by_then()?.is_some(),
+            Proof::Effect | Proof::Outside(_) | Proof::Shown(_) | Proof::Step(_) => false,
+        };
+        self.found(seen, is_protected);
         Ok(self)
+    }
+
+    /// Takes up what the attempt's own proof found. What the arm itself showed comes first.
+    fn found(&mut self, seen: Option<String>, is_protected: bool) {
+        if self.reached.is_some() || seen.is_none() {
+            return;
+        }
+        self.reached = seen;
+        self.by_own_proof = true;
+        self.protected = is_protected;
     }
 
     /// What refused, in words.
@@ -140,6 +162,10 @@ pub fn judge(attempt: &Attempt, arms: &Arms, plant: &str, terms: &Terms) -> Row 
         notes,
         ..blank(attempt, outcome, terms)
     };
+    if !arms.confined.by_own_proof {
+        // Only what its own proof finds lies where the attempt says.
+        row.beyond = None;
+    }
     row.as_expected = row.comes_as_expected();
     if !row.as_expected && attempt.known_gap.is_some() {
         row.notes.push(format!(
@@ -151,6 +177,10 @@ pub fn judge(attempt: &Attempt, arms: &Arms, plant: &str, terms: &Terms) -> Row 
         row.notes.push(format!(
             "`{leg}` stands alone and is not listed under single_legs of the expected outcomes"
         ));
+    }
+    for leg in row.idle_promises().map(String::from).collect::<Vec<_>>() {
+        row.notes
+            .push(format!("`{leg}` is promised, and does not refuse alone"));
     }
     row
 }
@@ -188,6 +218,7 @@ fn blank(attempt: &Attempt, outcome: Outcome, terms: &Terms) -> Row {
         expected,
         as_expected: false,
         known_gap: attempt.known_gap.filter(|_| is_gap).map(String::from),
+        beyond: attempt.beyond.filter(|_| is_gap).map(String::from),
         single_legs: Vec::new(),
         observed: None,
         notes: attempt.notes.iter().map(|note| (*note).into()).collect(),
@@ -326,14 +357,19 @@ fn outcome(
                 ));
             }
             // The layer whose run alone looks like the whole; otherwise the first that refuses.
-            let refusing = || alone(legs);
-            match refusing()
-                .find(|leg| leg.saw == saw)
-                .or_else(|| refusing().next())
-            {
+            let same = alone(legs).find(|leg| leg.saw == saw);
+            match same.or_else(|| alone(legs).next()) {
                 Some(leg) => Outcome::Refused {
                     layer: leg.layer.clone(),
-                    reason: saw,
+                    reason: if same.is_some() {
+                        saw
+                    } else {
+                        format!(
+                            "{saw}; no isolating run answers so, `{}` is the first that refuses \
+                             alone: {}",
+                            leg.layer, leg.saw
+                        )
+                    },
                 },
                 None => inconclusive(format!(
                     "not reached ({saw}), and no isolating run shows which layer refuses"

@@ -178,6 +178,7 @@ pub fn run(
     e_status
         .caveats
         .extend(options.refused.iter().map(status::of_refused));
+    let whole = options.ablate == Ablate::all();
     let observation = observation::of(&scene, &host, &rows)?;
     let evidence = Evidence {
         format: FORMAT.into(),
@@ -186,10 +187,10 @@ pub fn run(
         layers,
         register,
         counts: counts::of(&rows),
-        ablation: ablation::of(&rows, options.ablate == Ablate::all()),
+        ablation: ablation::of(&rows, whole),
         incidents: incidents::replayed(incidents::all()?, &rows),
         refused_configurations: options.refused.clone(),
-        doors: doors::of(&rows, &terms.kernel, options.profile.as_str()),
+        doors: doors::of(&rows, &terms.kernel, options.profile.as_str(), whole),
         attempts: rows,
         observation,
         e_status,

@@ -126,6 +126,7 @@ struct Evidence {
 #[derive(Deserialize)]
 struct Attempt {
     as_expected: bool,
+    outcome: String,
 }
 
 impl Counts {
@@ -133,13 +134,17 @@ impl Counts {
         let text = fs::read_to_string(evidence)
             .with_context(|| format!("the suite left no `{}`", evidence.display()))?;
         let evidence: Evidence = serde_json::from_str(&text).context("the suite's evidence")?;
-        let passed = evidence.attempts.iter().filter(|row| row.as_expected);
-        let passed = passed.count();
-        Ok(Self {
-            passed,
-            failed: evidence.attempts.len() - passed,
-            ignored: 0,
-        })
+        let mut counts = Self::default();
+        for row in &evidence.attempts {
+            let of_kind = match (row.as_expected, row.outcome.as_str()) {
+                (false, _) => &mut counts.failed,
+                // As expected, and nothing was shown by it.
+                (true, "not_attempted") => &mut counts.ignored,
+                (true, _) => &mut counts.passed,
+            };
+            *of_kind += 1;
+        }
+        Ok(counts)
     }
 
     const fn skipped() -> Self {
@@ -174,20 +179,24 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_counted_as_a_test() {
+    fn a_row_is_counted_as_a_test_and_one_that_was_not_attempted_as_ignored() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("evidence.json");
         fs::write(
             &file,
-            r#"{"format":"x","attempts":[{"as_expected":true},{"as_expected":false,"id":"a"}]}"#,
+            r#"{"format":"x","attempts":[
+                {"as_expected":true,"outcome":"refused"},
+                {"as_expected":true,"outcome":"not_attempted"},
+                {"as_expected":false,"outcome":"refused","id":"a"}
+            ]}"#,
         )
         .unwrap();
         let counts = Counts::of(&file).unwrap();
-        assert_eq!((counts.passed, counts.failed), (1, 1));
+        assert_eq!((counts.passed, counts.failed, counts.ignored), (1, 1, 1));
         assert!(
             counts
                 .to_string()
-                .starts_with("test result: FAILED. 1 passed; 1 failed; 0 ignored")
+                .starts_with("test result: FAILED. 1 passed; 1 failed; 1 ignored")
         );
         assert!(Counts::of(&folder.path().join("none")).is_err());
     }

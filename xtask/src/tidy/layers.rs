@@ -1,7 +1,7 @@
-//! The README's table of doors and locks is printed from what an ablation showed.
+//! The README's table of doors and locks is printed from what isolating runs showed.
 //!
-//! `fixtures/layers.json` is written by `cargo xtask bypass --ablate --write`, from the run's own
-//! evidence; a test holds it against the attempts and what is expected of them.
+//! `fixtures/layers.json` is written by `cargo xtask bypass --write`, with or without `--ablate`, from the run's own
+//! evidence, and says which; a test holds it against the attempts and what is expected of them.
 
 use std::{collections::BTreeSet, fs};
 
@@ -17,12 +17,13 @@ pub(crate) const FILE: &str = "fixtures/layers.json";
 const README: &str = "README.md";
 const BEGIN: &str = "<!-- layers: begin, from fixtures/layers.json -->\n";
 const END: &str = "<!-- layers: end -->\n";
-const AGAIN: &str = "run `cargo xtask bypass --ablate --write`";
+const AGAIN: &str = "run `cargo xtask bypass --write`";
 
 #[derive(Deserialize)]
 struct File {
     kernel: String,
     profile: String,
+    whole_ablation: bool,
     doors: Vec<Door>,
 }
 
@@ -92,9 +93,14 @@ fn print(file: &File) -> String {
     }
     // Rows keep the order of the suite, those that need a second look come last.
     rows.sort_by_key(|(held, _)| held.order());
+    let tried = if file.whole_ablation {
+        "Every layer was tried at each of them."
+    } else {
+        "The promised layers were tried, no others: a door may have more locks."
+    };
     let mut text = format!(
         "Kernel {}, profile `{}`. Each lock refuses its doors alone, in a run without any other \
-         layer.\n\n| door | locks | attempts |\n|---|---|---|\n",
+         layer. {tried}\n\n| door | locks | attempts |\n|---|---|---|\n",
         file.kernel, file.profile
     );
     for (held, doors) in &rows {
@@ -177,6 +183,7 @@ mod tests {
         File {
             kernel: "6.18".into(),
             profile: "standard".into(),
+            whole_ablation: false,
             doors,
         }
     }
@@ -188,6 +195,14 @@ mod tests {
         assert_eq!(judge(&file, &readme(&print(&file))), None);
         assert!(judge(&file, &readme("| door |\n")).is_some());
         assert!(judge(&file, "# A\n").is_some());
+    }
+
+    #[test]
+    fn a_table_says_whether_every_layer_was_tried() {
+        let mut file = file(vec![door("direct/tcp", &["seccomp"])]);
+        assert!(print(&file).contains("The promised layers were tried, no others"));
+        file.whole_ablation = true;
+        assert!(print(&file).contains("Every layer was tried"));
     }
 
     #[test]

@@ -40,6 +40,7 @@ pub(in crate::evidence) fn row(legs: Vec<Leg>) -> Row {
         }),
         as_expected: true,
         known_gap: None,
+        beyond: None,
         single_legs: Vec::new(),
         observed: None,
         notes: Vec::new(),

@@ -44,6 +44,7 @@ fn row(class: Class, mechanism: &str) -> Row {
         expected: None,
         as_expected: true,
         known_gap: None,
+        beyond: None,
         single_legs: Vec::new(),
         observed: None,
         notes: Vec::new(),
@@ -168,21 +169,6 @@ fn no_register_half_or_a_drift_leaves_it_untested() {
 }
 
 #[test]
-fn not_attempted_is_a_caveat_where_enough_mechanisms_remain_and_a_hole_where_not() {
-    let mut rows = rows();
-    let need = Outcome::NotAttempted {
-        need: "vsock".into(),
-    };
-    rows.push(row(Class::AuthenticatedClient, "d"));
-    rows[15].outcome = need.clone();
-    let e = compute(&rows, Some(&half()), &[], scope());
-    assert_eq!(e.status, Status::Pass);
-    assert!(e.caveats[0].contains("vsock"));
-    rows[0].outcome = need;
-    assert_eq!(status(&rows), Status::Untested);
-}
-
-#[test]
 fn a_refused_configuration_needs_all_its_parts() {
     let mut rows = rows();
     rows.push(row(Class::ExtractedCallable, "d"));
@@ -241,6 +227,58 @@ fn a_known_gap_that_reaches_no_protected_effect_is_a_caveat_and_any_other_a_fail
     assert_eq!(admitted.caveats.iter().filter(of_gaps).count(), 2);
     assert_eq!(with(Some("timing"), true).status, Status::Fail);
     assert_eq!(with(None, false).status, Status::Fail);
+}
+
+#[test]
+fn a_gap_outside_the_declared_zone_is_in_the_scope_with_every_attempt_that_reaches_it() {
+    let mut rows = rows();
+    for mechanism in ["later", "hook"] {
+        let mut gap = row(Class::WithoutAuthorization, mechanism);
+        gap.outcome = Outcome::Reached {
+            proof: "the owner ran it".into(),
+            protected: true,
+        };
+        gap.known_gap = Some("files are written in place".into());
+        gap.beyond = Some("what the owner runs later".into());
+        rows.push(gap);
+    }
+    let e = compute(&rows, Some(&half()), &[], scope());
+    assert_eq!(e.status, Status::Pass);
+    assert_eq!(
+        e.scope.last().unwrap(),
+        "outside the declared zone: what the owner runs later; attempts \
+         `without_authorization/later`, `without_authorization/hook` reach it"
+    );
+    let caveats: Vec<_> = e
+        .caveats
+        .iter()
+        .filter(|caveat| caveat.contains("reaches a protected effect outside the declared zone"))
+        .collect();
+    assert_eq!(caveats.len(), 2, "{:?}", e.caveats);
+
+    // A sentence is no excuse for what is no known gap.
+    rows[15].known_gap = None;
+    assert_eq!(status(&rows), Status::Fail);
+}
+
+#[test]
+fn one_of_the_five_that_was_not_attempted_leaves_it_untested_and_a_door_does_not() {
+    let with = |class: Class| {
+        let mut rows = rows();
+        rows.push(row(class, "d"));
+        rows[15].outcome = Outcome::NotAttempted {
+            need: "io_uring".into(),
+        };
+        compute(&rows, Some(&half()), &[], scope())
+    };
+    for class in Class::ALL {
+        let e = with(class);
+        assert_eq!(e.status, Status::Untested);
+        assert!(e.because[0].contains("not attempted"), "{:?}", e.because);
+    }
+    let door = with(Class::Confinement);
+    assert_eq!(door.status, Status::Pass);
+    assert!(door.caveats[0].contains("io_uring"), "{:?}", door.caveats);
 }
 
 #[test]

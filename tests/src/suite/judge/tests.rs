@@ -13,6 +13,7 @@ fn refused(step: &str, name: &str) -> Seen {
     Seen {
         reached: None,
         protected: false,
+        by_own_proof: false,
         report: Some(Report {
             steps: vec![Step {
                 step: step.into(),
@@ -39,6 +40,7 @@ fn said(words: &str) -> Seen {
     Seen {
         reached: None,
         protected: false,
+        by_own_proof: false,
         report: Some(Report {
             said: words.into(),
             ..Report::default()
@@ -54,7 +56,7 @@ fn arms() -> Arms {
         twin: said("HTTP/1.1 200 OK"),
         isolated: vec![
             (Left::Nothing, Ok(reached())),
-            only(Layer::Landlock, Ok(reached())),
+            only(Layer::Environment, Ok(reached())),
             only(Layer::CgroupInet, Ok(refused("connect", "EPERM"))),
             only(Layer::Seccomp, Ok(refused("socket", "EPERM"))),
         ],
@@ -150,6 +152,7 @@ fn without_a_control_or_a_leg_a_refusal_is_inconclusive() {
             confined: Seen {
                 reached: None,
                 protected: false,
+                by_own_proof: false,
                 report: None,
                 noise: "no such file".into(),
             },
@@ -170,6 +173,7 @@ fn a_probe_that_did_not_run_in_an_isolating_run_refused_nothing() {
     let silent = Seen {
         reached: None,
         protected: false,
+        by_own_proof: false,
         report: None,
         noise: "killed".into(),
     };
@@ -323,4 +327,84 @@ fn a_rule_of_the_gate_must_be_named_by_the_refusal() {
         gate(said("timeout")),
         Outcome::Inconclusive { .. }
     ));
+}
+
+#[test]
+fn what_the_arm_itself_shows_comes_before_its_own_proof() {
+    let own = |seen: Seen, is_protected| {
+        let mut seen = seen;
+        seen.found(Some("the owner ran it".into()), is_protected);
+        seen
+    };
+    let found = own(said("done"), true);
+    assert!(found.by_own_proof && found.protected);
+    assert_eq!(found.reached.as_deref(), Some("the owner ran it"));
+    let door = own(said("done"), false);
+    assert!(door.by_own_proof && !door.protected);
+    let direct = own(reached(), true);
+    assert!(!direct.by_own_proof && direct.protected);
+    assert_eq!(direct.reached.as_deref(), Some("the witness saw it"));
+}
+
+#[test]
+fn only_what_its_own_proof_finds_lies_outside_the_zone() {
+    let attempt = || Attempt {
+        beyond: Some("what the owner runs later"),
+        ..gap()
+    };
+    let judged = |confined: Seen, expected: &str| {
+        let arms = Arms { confined, ..arms() };
+        judge(&attempt(), &arms, "plant", &expecting(expected, &[]))
+    };
+    let mut by_own_proof = said("done");
+    by_own_proof.found(Some("the owner ran it".into()), true);
+    let outside = judged(by_own_proof, "reached");
+    assert_eq!(outside.beyond.as_deref(), Some("what the owner runs later"));
+    assert_eq!(judged(reached(), "reached").beyond, None);
+    assert_eq!(judged(refused("socket", "EPERM"), "refused").beyond, None);
+}
+
+#[test]
+fn a_promised_leg_that_reaches_alone_fails_its_row() {
+    let promised = |legs| Attempt {
+        promised: Promised::Layers(legs),
+        known_gap: None,
+        ..gap()
+    };
+    let judged = |legs| {
+        judge(
+            &promised(legs),
+            &arms(),
+            "plant",
+            &expecting("refused", &[]),
+        )
+    };
+    let idle = judged(&[&[Layer::Seccomp], &[Layer::Environment]]);
+    assert!(!idle.as_expected);
+    assert!(
+        idle.notes
+            .contains(&"`environment` is promised, and does not refuse alone".into()),
+        "{:?}",
+        idle.notes
+    );
+    // What was tried without being promised may reach.
+    assert!(judged(&[&[Layer::Seccomp]]).as_expected);
+}
+
+#[test]
+fn where_no_isolating_run_answers_as_the_whole_the_reason_has_both_answers() {
+    let confined = refused("socket", "ENETUNREACH");
+    let row = row(&Arms { confined, ..arms() });
+    let Outcome::Refused { layer, reason } = &row.outcome else {
+        panic!("{row:?}");
+    };
+    assert_eq!(layer, "cgroup_inet");
+    assert!(
+        reason.starts_with("socket: ENETUNREACH; no isolating run"),
+        "{reason}"
+    );
+    assert!(
+        reason.ends_with("refuses alone: connect: EPERM"),
+        "{reason}"
+    );
 }
