@@ -174,6 +174,17 @@ impl Watch {
         });
     }
 
+    /// The same as [`sessions_are_gone`]: a launcher that was replaced stays a zombie until it is
+    /// reaped here, and its cgroup with it.
+    fn sessions_are_gone(&mut self, host: &Host) {
+        let end = Instant::now() + PATIENCE;
+        while !host.session_cgroups().is_empty() {
+            self.reap();
+            assert!(Instant::now() < end, "{}", host.log_tail());
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// All that are kept ready, watched.
     fn ready(&mut self, host: &Host) {
         let end = Instant::now() + PATIENCE;
@@ -269,7 +280,7 @@ fn a_launch_that_is_killed_at_any_step_runs_nothing_unconfined_and_leaves_nothin
         let output = child.wait_with_output().unwrap();
         let has_run = marked.ran(&host);
         ran += usize::from(has_run);
-        sessions_are_gone(&host);
+        watch.sessions_are_gone(&host);
         if !lives {
             assert!(output.status.success(), "step {steps}: {}", words(&output));
             break;

@@ -42,7 +42,7 @@ fn a_dead_vault_or_front_is_replaced_and_sessions_go_on() {
         });
         std::thread::sleep(Duration::from_millis(150));
     }
-    room.until("the session ends", || room.pids("agents", "").is_empty());
+    room.until("the session ends", || room.sessions().is_empty());
     let mut rest = String::new();
     out.read_to_string(&mut rest).unwrap();
     assert!(!rest.contains("never"));
@@ -61,7 +61,7 @@ fn a_dead_gate_or_control_ends_every_session_and_is_replaced() {
     for service in ["gate", "control"] {
         let (mut session, _out) = room.sleeper();
         room.kill_service(service, "services");
-        room.until("the session is gone", || room.pids("agents", "").is_empty());
+        room.until("the session is gone", || room.sessions().is_empty());
         assert!(!session.wait().unwrap().success());
         room.until("all is well again", || {
             room.run(&["--", "/bin/true"]).status.code() == Some(0)

@@ -41,16 +41,11 @@ fn a_session_ends_as_its_command_does_and_leaves_nothing() {
         room.run(&["--", "/bin/sh", "-c", tree]).status.code(),
         Some(0)
     );
-    assert!(room.pids("agents", "").is_empty());
+    assert!(room.sessions().is_empty());
     assert!(room.pids("services", "front").is_empty());
-    assert_eq!(
-        fs::read_dir(room.cgroup.join("custody/agents"))
-            .unwrap()
-            .flatten()
-            .filter(|e| e.path().is_dir())
-            .count(),
-        0
-    );
+    room.until("what is left is of launchers that wait", || {
+        room.session_cgroups().is_empty()
+    });
 
     let uids: Vec<String> = (0..2)
         .map(|_| text(&room.run(&["--", "/usr/bin/id", "-u"]).stdout))

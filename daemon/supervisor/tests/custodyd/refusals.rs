@@ -123,7 +123,7 @@ fn a_folder_that_must_not_be_a_workspace_is_refused_with_what_to_do() {
         text(&output.stderr).contains("is mounted in it"),
         "{output:?}"
     );
-    assert!(room.pids("agents", "").is_empty());
+    assert!(room.sessions().is_empty());
 }
 
 #[test]

@@ -208,6 +208,36 @@ impl Room {
             .collect()
     }
 
+    /// The pids of sessions: all of the agents' but launchers that wait for one.
+    pub(crate) fn sessions(&self) -> Vec<i32> {
+        let mut pids = self.pids("agents", "");
+        // Gone meanwhile, a launcher, or a child of custodyd's that becomes one.
+        pids.retain(|pid| {
+            fs::read_to_string(format!("/proc/{pid}/comm"))
+                .is_ok_and(|name| !["custody-launch", "custodyd"].contains(&name.trim()))
+        });
+        pids
+    }
+
+    /// The agents' cgroups that have no launcher in them.
+    pub(crate) fn session_cgroups(&self) -> Vec<PathBuf> {
+        let mut folders: Vec<PathBuf> = fs::read_dir(self.cgroup.join("custody/agents"))
+            .unwrap()
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.is_dir())
+            .collect();
+        folders.retain(|folder| {
+            let pids = fs::read_to_string(folder.join("cgroup.procs")).unwrap_or_default();
+            let is_launcher = |pid: &str| {
+                fs::read_to_string(format!("/proc/{pid}/comm"))
+                    .is_ok_and(|name| name.trim() == "custody-launch")
+            };
+            !pids.lines().any(is_launcher)
+        });
+        folders
+    }
+
     /// Kills the one process of a service; returns when there is another.
     pub(crate) fn kill_service(&self, name: &str, group: &str) {
         self.until("it runs", || self.pids(group, name).len() == 1);
