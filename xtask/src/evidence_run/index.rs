@@ -33,8 +33,10 @@ struct Entry {
     command: Vec<String>,
     started_unix_ms: u64,
     seconds: u64,
-    /// `passed`, `failed` or `not attempted`.
+    /// `passed`, `failed`, `not attempted`, or `ran` where nothing is judged.
     outcome: &'static str,
+    /// Whether it was asked for by its name: then it fails the run when it is not attempted.
+    requested: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
     files: Vec<Listed>,
@@ -63,11 +65,17 @@ impl Index {
     }
 
     /// Takes up a step, with all files below its folder.
-    pub(super) fn add(&mut self, step: &Step, ran: &Ran, folder: &Path) -> Result<()> {
+    pub(super) fn add(
+        &mut self,
+        (step, requested): (&Step, bool),
+        ran: &Ran,
+        folder: &Path,
+    ) -> Result<()> {
         let (outcome, why) = match &ran.outcome {
             Outcome::Failed(why) => ("failed", Some(why.clone())),
             Outcome::NotAttempted(why) => ("not attempted", Some(why.clone())),
             Outcome::Passed => ("passed", None),
+            Outcome::Ran(what) => ("ran", Some(what.clone())),
         };
         self.steps.push(Entry {
             step: step.name(),
@@ -77,6 +85,7 @@ impl Index {
             started_unix_ms: ran.started_unix_ms,
             seconds: ran.seconds,
             outcome,
+            requested,
             why,
             files: listed(folder, &folder.join(step.name()))?,
         });
@@ -92,6 +101,14 @@ impl Index {
     pub(super) fn failed(&self) -> usize {
         let failed = self.steps.iter().filter(|step| step.outcome == "failed");
         failed.count()
+    }
+
+    /// How many were not attempted: of all, and of those that were asked for by name.
+    pub(super) fn not_attempted(&self) -> (usize, usize) {
+        let lacking = self.steps.iter().filter(|it| it.outcome == "not attempted");
+        let all: Vec<&Entry> = lacking.collect();
+        let requested = all.iter().filter(|step| step.requested).count();
+        (all.len(), requested)
     }
 
     /// For a person: a line for each step.
@@ -156,7 +173,7 @@ mod tests {
             started_unix_ms: 1,
             seconds: 2,
         };
-        index.add(&step, &ran, folder.path()).unwrap();
+        index.add((&step, false), &ran, folder.path()).unwrap();
         index.write(folder.path()).unwrap();
         let text = fs::read(folder.path().join(FILE)).unwrap();
         let value: serde_json::Value = serde_json::from_slice(&text).unwrap();
@@ -168,5 +185,32 @@ mod tests {
         assert_eq!(files[1]["sha256"], digest);
         assert_eq!(value["steps"][0]["why"], "exit status: 1");
         assert_eq!(index.failed(), 1);
+        assert_eq!(value["steps"][0]["requested"], false);
+    }
+
+    #[test]
+    fn a_step_that_was_asked_for_and_not_attempted_is_counted_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut index = Index {
+            format: "custody-evidence-index/1",
+            revision: "0".into(),
+            changed: false,
+            release: false,
+            steps: Vec::new(),
+        };
+        for (profile, requested) in [("standard", false), ("dev", true)] {
+            let step = Step::new(Ground::Host, What::Suite(profile));
+            fs::create_dir(folder.path().join(step.name())).unwrap();
+            let ran = Ran {
+                outcome: Outcome::NotAttempted("needs QEMU".into()),
+                kernel: String::new(),
+                command: Vec::new(),
+                started_unix_ms: 1,
+                seconds: 0,
+            };
+            index.add((&step, requested), &ran, folder.path()).unwrap();
+        }
+        assert_eq!(index.not_attempted(), (2, 1));
+        assert_eq!(index.failed(), 0);
     }
 }

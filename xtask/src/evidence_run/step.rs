@@ -63,6 +63,8 @@ pub(super) enum Outcome {
     /// Why.
     NotAttempted(String),
     Passed,
+    /// It came to its end, and nothing in it is judged: what it left says what was seen.
+    Ran(String),
 }
 
 impl fmt::Display for Outcome {
@@ -71,6 +73,7 @@ impl fmt::Display for Outcome {
             Self::Failed(why) => write!(f, "failed: {why}"),
             Self::NotAttempted(why) => write!(f, "not attempted: {why}"),
             Self::Passed => f.write_str("passed"),
+            Self::Ran(what) => write!(f, "ran: {what}"),
         }
     }
 }
@@ -88,9 +91,13 @@ impl Step {
             What::Outsiders => "outsiders",
             What::Suite(_) => "suite",
         };
-        match &self.ground {
-            Ground::Host => format!("host-{what}"),
-            Ground::Guest(series) => format!("guest-{series}-{what}"),
+        let (ground, usual) = match &self.ground {
+            Ground::Host => ("host".to_owned(), "standard"),
+            Ground::Guest(series) => (format!("guest-{series}"), "hardened"),
+        };
+        match self.profile() {
+            Some(profile) if profile != usual => format!("{ground}-{what}-{profile}"),
+            Some(_) | None => format!("{ground}-{what}"),
         }
     }
 
@@ -149,10 +156,17 @@ impl Step {
         let status = stage::run(&mut command, limit, &own.join("output.log"), |line| {
             say::line(line);
         })?;
-        Ok(if status.success() {
-            Outcome::Passed
-        } else {
-            Outcome::Failed(status.to_string())
+        if !status.success() {
+            return Ok(Outcome::Failed(status.to_string()));
+        }
+        Ok(match self.what {
+            What::Outsiders => {
+                let log = own.join("output.log");
+                let text =
+                    fs::read_to_string(&log).with_context(|| format!("`{}`", log.display()))?;
+                Outcome::Ran(of_outsiders(&text))
+            }
+            What::Ablation(_) | What::LsmTests | What::Suite(_) => Outcome::Passed,
         })
     }
 
@@ -212,10 +226,26 @@ impl Step {
                 words.push("--ablate".into());
                 words
             }
-            What::Suite(profile) => of(profile, "evidence.json"),
+            What::Suite(profile) => {
+                let mut words = of(profile, "evidence.json");
+                // They are of no profile: once is enough, where installations start fast.
+                if matches!(self.ground, Ground::Host) && profile == "standard" {
+                    words.push("--refused".into());
+                }
+                words
+            }
             What::LsmTests | What::Outsiders => Vec::new(),
         }
     }
+}
+
+/// What can be said of outsiders' programs: what each did is in their log.
+fn of_outsiders(log: &str) -> String {
+    let not_attempted = log.lines().filter(|line| line.contains("not attempted: "));
+    format!(
+        "no verdict is ours, its log has what each program did; {} not attempted",
+        not_attempted.count()
+    )
 }
 
 /// Another command of ours.
@@ -256,5 +286,29 @@ mod tests {
             Step::new(Ground::Host, What::Ablation("standard")).name(),
             "host-ablation"
         );
+        assert_eq!(
+            Step::new(Ground::Host, What::Suite("dev")).name(),
+            "host-suite-dev"
+        );
+    }
+
+    #[test]
+    fn refused_configurations_are_provoked_once_on_the_host() {
+        let provokes = |ground: Ground, profile| {
+            let words = Step::new(ground, What::Suite(profile)).suite_arguments(Path::new("/x"));
+            words.iter().any(|word| word == "--refused")
+        };
+        assert!(provokes(Ground::Host, "standard"));
+        assert!(!provokes(Ground::Host, "dev"));
+        assert!(!provokes(Ground::Guest("7.x".parse().unwrap()), "hardened"));
+    }
+
+    #[test]
+    fn outsiders_get_no_verdict_and_what_was_not_attempted_is_counted() {
+        let log = "fork-bomb   not attempted: it eats what the host has\nmount-proc  bare 0\n\
+                   not attempted: vetto is not installed\n";
+        let words = of_outsiders(log);
+        assert!(words.starts_with("no verdict is ours"), "{words}");
+        assert!(words.ends_with("2 not attempted"), "{words}");
     }
 }
