@@ -47,6 +47,7 @@ offsets! {
     AT_DENTRY_NAME = "dentry"."d_name";
     AT_DENTRY_PARENT = "dentry"."d_parent";
     AT_FILE_CRED = "file"."f_cred";
+    AT_FILE_FLAGS = "file"."f_flags";
     AT_FILE_INODE = "file"."f_inode";
     AT_FILE_MODE = "file"."f_mode";
     AT_FILE_PATH = "file"."f_path";

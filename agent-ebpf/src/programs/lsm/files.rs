@@ -15,9 +15,9 @@ use super::{
         events::allowed,
         session::{Session, confined},
     },
-    ALLOW, AT_CRED_UID, AT_DENTRY_INODE, AT_FILE_CRED, AT_FILE_INODE, AT_FILE_MODE, AT_FILE_PATH,
-    AT_IATTR_MODE, AT_IATTR_VALID, AT_INODE_MODE, AT_INODE_SB, AT_PATH_DENTRY, AT_SB_MAGIC, Struct,
-    deny, inside, member,
+    ALLOW, AT_CRED_UID, AT_DENTRY_INODE, AT_FILE_CRED, AT_FILE_FLAGS, AT_FILE_INODE, AT_FILE_MODE,
+    AT_FILE_PATH, AT_IATTR_MODE, AT_IATTR_VALID, AT_INODE_MODE, AT_INODE_SB, AT_PATH_DENTRY,
+    AT_SB_MAGIC, Struct, deny, inside, member,
     object::{Place, deny_at, place},
     sockets::is_own,
 };
@@ -34,6 +34,9 @@ const S_ISUID: u16 = 0o4000;
 /// `FMODE_WRITE` (include/linux/fs.h).
 const WRITE: u32 = 2;
 
+/// `__O_TMPFILE` (include/uapi/asm-generic/fcntl.h).
+const TMPFILE: u32 = 0o20_000_000;
+
 /// `ATTR_MODE` (include/linux/fs.h).
 const ATTR_MODE: u32 = 1;
 
@@ -42,9 +45,9 @@ const BPF_FS: u64 = 0xcafe_4a11;
 const CGROUP2: u64 = 0x6367_7270;
 
 /// `int file_open(struct file *file)`, called by `do_dentry_open` (fs/open.c). Refuses what is
-/// protected, every block device, a bpf file system, and cgroup2 for writing. Attempts:
-/// `file/credential`, `surface/mknod-block`,
-/// `escape/cgroup`.
+/// protected, every block device, a bpf file system, cgroup2 for writing, and a nameless file
+/// (O_TMPFILE) made with a setuid or setgid bit: it comes to no other hook, and linkat(2) gives it
+/// a name later. Attempts: `file/credential`, `surface/mknod-block`, `escape/cgroup`.
 #[lsm(hook = "file_open")]
 pub(crate) fn custody_file_open(ctx: LsmContext) -> i32 {
     let Some(session) = confined() else {
@@ -58,6 +61,7 @@ pub(crate) fn custody_file_open(ctx: LsmContext) -> i32 {
     }
     let mode: u16 = member(inode, &AT_INODE_MODE);
     let open: u32 = member(file, &AT_FILE_MODE);
+    let flags: u32 = member(file, &AT_FILE_FLAGS);
     let sb: Struct = member(inode, &AT_INODE_SB);
     let magic: u64 = if sb.is_null() {
         BPF_FS
@@ -65,7 +69,8 @@ pub(crate) fn custody_file_open(ctx: LsmContext) -> i32 {
         member(sb, &AT_SB_MAGIC)
     };
     let is_kernels = magic == BPF_FS || (magic == CGROUP2 && open & WRITE != 0);
-    if mode & S_IFMT == S_IFBLK || is_kernels || place(dentry) == Place::Protected {
+    let is_set_id = flags & TMPFILE != 0 && mode & (S_ISUID | S_ISGID) != 0;
+    if mode & S_IFMT == S_IFBLK || is_kernels || is_set_id || place(dentry) == Place::Protected {
         return deny_at(Hook::LsmFileOpen, session, dentry);
     }
     ALLOW
@@ -140,10 +145,17 @@ pub(crate) fn custody_inode_symlink(ctx: LsmContext) -> i32 {
 }
 
 /// `int inode_link(struct dentry *old_dentry, struct inode *dir, struct dentry *new_dentry)`,
-/// called by `vfs_link` (fs/namei.c). Attempt: `workspace/hardlink-out`.
+/// called by `vfs_link` (fs/namei.c). What has a setuid or setgid bit gets no further name. Attempt:
+/// `workspace/hardlink-out`.
 #[lsm(hook = "inode_link")]
 pub(crate) fn custody_inode_link(ctx: LsmContext) -> i32 {
-    both(Hook::LsmInodeLink, ctx.arg(0), ctx.arg(2))
+    let linked: Struct = ctx.arg(0);
+    if let Some(session) = confined()
+        && mode_of(linked) & (S_ISUID | S_ISGID) != 0
+    {
+        return deny_at(Hook::LsmInodeLink, session, linked);
+    }
+    both(Hook::LsmInodeLink, linked, ctx.arg(2))
 }
 
 /// `int inode_rename(struct inode *old_dir, struct dentry *old_dentry, struct inode *new_dir,

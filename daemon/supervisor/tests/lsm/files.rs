@@ -157,9 +157,15 @@ fn no_setuid_bit_is_made_or_executed_and_other_modes_are_free() {
             Hook::LsmInodeCreate,
             &tried(&format!("call(133, n.encode(), 0o100000 | {mode}, 0)")),
         );
+        arena.refused(
+            Hook::LsmFileOpen,
+            &tried(&format!("os.open(d, os.O_TMPFILE | os.O_WRONLY, {mode})")),
+        );
     }
     for free in [
         "os.chmod(d + 'own', 0o755)",
+        "os.open(d, os.O_TMPFILE | os.O_WRONLY, 0o755)",
+        "os.link(d + 'own', n)",
         "(os.mkdir(n), os.chmod(n, 0o2755), os.rmdir(n))",
     ] {
         arena.reached(&tried(free));
@@ -173,6 +179,9 @@ fn no_setuid_bit_is_made_or_executed_and_other_modes_are_free() {
     arena.reached(&run);
     fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
     arena.refused(Hook::LsmBprmCheck, &run);
+    // It is read as before, and gets no other name.
+    arena.reached(&open(&format!("'{}'", program.display())));
+    arena.refused(Hook::LsmInodeLink, &tried("os.link(d + 'setuid', n)"));
 }
 
 #[test]
