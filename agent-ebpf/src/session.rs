@@ -22,7 +22,9 @@ pub const OBJECTS_MAX: u32 = 64;
 pub const DEPTH_MAX: usize = 64;
 
 /// A file or folder that no session may open or change, nor anything below it. It is known by
-/// its inode, so that no rename, link or mount leads around it.
+/// its inode, so that no rename, link or mount leads around it. What lies below a folder is known
+/// by that folder alone: a file of it that somebody outside gives a second name elsewhere, or moves
+/// out, is not protected there.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[repr(C)]
 pub struct Object {

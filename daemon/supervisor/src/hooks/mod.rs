@@ -182,6 +182,8 @@ pub struct Hooks {
     events: RingBuf<MapData>,
     filter: Array<MapData, u64>,
     objects: HashMap<MapData, [u8; size_of::<Object>()], u8>,
+    /// What stands in `objects`.
+    protected: Vec<Object>,
     roles: HashMap<MapData, u64, u8>,
     sessions: HashMap<MapData, u64, u8>,
 }
@@ -256,6 +258,7 @@ impl Hooks {
             events: take(map::EVENTS)?.try_into().map_err(bad(map::EVENTS))?,
             filter: take(map::FILTER)?.try_into().map_err(bad(map::FILTER))?,
             objects: take(map::OBJECTS)?.try_into().map_err(bad(map::OBJECTS))?,
+            protected: Vec::new(),
             roles: take(map::ROLES)?.try_into().map_err(bad(map::ROLES))?,
             sessions: take(map::SESSIONS)?
                 .try_into()
@@ -325,24 +328,48 @@ impl Hooks {
         self.lsm.attach(pins)
     }
 
+    /// Looks the same files and folders up anew: one that was replaced (a credential that was
+    /// rotated by rename(2)) is another inode, and its old inode may be anybody's file next. Nothing
+    /// where no LSM program is attached.
+    ///
+    /// # Errors
+    /// See [`HookError`]. Where one cannot be looked up, nothing changes.
+    pub fn protect_again(&mut self, objects: &[PathBuf]) -> Result<(), HookError> {
+        if self.lsm.is_attached() {
+            self.protect(objects)
+        } else {
+            Ok(())
+        }
+    }
+
     fn protect(&mut self, paths: &[PathBuf]) -> Result<(), HookError> {
         let of = |path: &Path, source| HookError::Object {
             path: path.into(),
             source,
         };
-        let mut objects = Vec::new();
+        let mut now = Vec::new();
         for path in paths {
-            objects.extend(objects::find(path).map_err(|source| of(path, source))?);
+            now.extend(objects::find(path).map_err(|source| of(path, source))?);
         }
-        // The filter first: an object without its bit would be none.
-        let filter = objects
+        let (stale, new) = objects::differ(&self.protected, &now);
+        if stale.is_empty() && new.is_empty() {
+            return Ok(());
+        }
+        // The filter first: an object without its bit would be none. What is stale goes next, or the
+        // map might be full.
+        let filter = now
             .iter()
             .fold(0, |bits, object| bits | Object::bit(object.ino));
         self.filter.set(0, filter, 0).map_err(bad(map::FILTER))?;
-        for object in objects {
+        for object in stale {
+            or_missing(self.objects.remove(&object.to_bytes()), map::OBJECTS)?;
+            self.protected.retain(|other| *other != object);
+        }
+        for object in new {
             self.objects
                 .insert(object.to_bytes(), 1, 0)
                 .map_err(bad(map::OBJECTS))?;
+            self.protected.push(object);
         }
         Ok(())
     }

@@ -34,6 +34,20 @@ pub(super) fn find(path: &Path) -> io::Result<Option<Object>> {
     }))
 }
 
+/// What is no object any more, and what is one now.
+pub(super) fn differ(before: &[Object], now: &[Object]) -> (Vec<Object>, Vec<Object>) {
+    let only = |of: &[Object], other: &[Object]| {
+        let mut only: Vec<Object> = Vec::new();
+        for object in of {
+            if !other.contains(object) && !only.contains(object) {
+                only.push(*object);
+            }
+        }
+        only
+    };
+    (only(before, now), only(now, before))
+}
+
 /// The device of the file system that `fd` is on, as the kernel itself has it: mountinfo shows
 /// it, while stat(2) shows what the file system makes up (btrfs, overlay).
 fn device(fd: impl AsFd) -> io::Result<u32> {
@@ -65,5 +79,21 @@ mod tests {
         assert_eq!(find(&folder.path().join(".")).unwrap(), Some(object));
         assert!(object.ino > 0);
         assert_eq!(find(&folder.path().join("none")).unwrap(), None);
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_is_a_new_object_and_its_old_inode_is_stale() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, old) = (folder.path().join("token"), folder.path().join("old"));
+        std::fs::write(&path, "fake").unwrap();
+        let before = [find(folder.path()), find(&path)].map(|it| it.unwrap().unwrap());
+        std::fs::rename(&path, &old).unwrap();
+        std::fs::write(&path, "fake").unwrap();
+        let now = [find(folder.path()), find(&path)].map(|it| it.unwrap().unwrap());
+        assert_eq!(
+            differ(&before, &now),
+            (before[1..].to_vec(), now[1..].to_vec())
+        );
+        assert_eq!(differ(&now, &now), (Vec::new(), Vec::new()));
     }
 }

@@ -14,7 +14,7 @@ use nix::errno::Errno;
 use super::{Custodyd, Dying, Part, say::chain};
 use crate::{
     checks::Checked,
-    hooks::{Group, layers},
+    hooks::{Group, HookError, layers},
 };
 
 /// What no session may touch: credentials, and the places of Custody's own.
@@ -79,6 +79,12 @@ impl Custodyd {
         }
     }
 
+    /// What no session may touch may have been replaced since custodyd looked.
+    pub(super) fn protect_again(&mut self) -> Result<(), HookError> {
+        let objects = objects(&self.checked, self.config_path.as_ref());
+        self.hooks.protect_again(&objects)
+    }
+
     /// `cgroup_id` is `who` from now on, in the journal and in the counts.
     pub(super) fn know(&mut self, cgroup_id: u64, who: String) {
         if let Err(error) = self.hooks.count(cgroup_id) {
@@ -104,6 +110,8 @@ impl Custodyd {
         number: u64,
         profile: Profile,
     ) -> Result<(), StartRefusal> {
+        self.protect_again()
+            .map_err(|error| super::sessions::failed("what no session may touch", &error))?;
         let cgroup_id = self.processes.get(&number).map(|(_, it)| it.cgroup.id());
         let sealed = cgroup_id.map(|id| self.hooks.seal(id, profile));
         match sealed {

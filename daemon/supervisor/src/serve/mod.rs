@@ -289,6 +289,9 @@ impl Custodyd {
                 Err(error) => tracing::warn!(error = chain(&error), "the count of lost denials"),
             }
             self.look_again();
+            if let Err(error) = self.protect_again() {
+                tracing::warn!(error = chain(&error), "what no session may touch");
+            }
         }
         self.refill(now);
         self.advance_mode(now);

@@ -57,6 +57,22 @@ fn what_is_protected_is_not_opened_by_any_name() {
 
 #[test]
 #[file_serial(custody)]
+fn a_credential_that_is_replaced_is_protected_again_and_its_old_inode_is_free() {
+    let Some(mut arena) = Arena::new() else {
+        return;
+    };
+    let folder = arena.folder();
+    let name = |name: &str| format!("'{}'", folder.join(name).display());
+    fs::rename(folder.join("credential"), folder.join("old")).unwrap();
+    fs::write(folder.join("credential"), "another obvious fake").unwrap();
+    arena.programs.protect_again();
+    arena.refused(Hook::LsmFileOpen, &open(&name("credential")));
+    arena.refused(Hook::LsmFileOpen, &open(&name("state/deep")));
+    arena.reached(&open(&name("old")));
+}
+
+#[test]
+#[file_serial(custody)]
 fn what_is_protected_is_not_changed_made_moved_or_removed() {
     let Some(mut arena) = Arena::new() else {
         return;

@@ -78,9 +78,19 @@ impl Programs {
 
     /// Attaches them.
     pub(crate) fn attach(&mut self) {
-        let objects = [self.folder.join("state"), self.folder.join("credential")];
+        let objects = self.objects();
         self.hooks.attach_lsm(&objects, &self.pins).unwrap();
         assert_eq!(self.status(), Status::Full, "attached, and not full");
+    }
+
+    fn objects(&self) -> [PathBuf; 2] {
+        ["state", "credential"].map(|name| self.folder.join(name))
+    }
+
+    /// Looks up anew what no session may touch.
+    pub(crate) fn protect_again(&mut self) {
+        let objects = self.objects();
+        self.hooks.protect_again(&objects).unwrap();
     }
 
     /// What the layer says of itself.
