@@ -16,7 +16,8 @@
 //! could block, and files are searched for byte patterns, never parsed.
 //!
 //! **Invariant:** what was found and is refused by the session's profile stops the start; what is
-//! permitted is said aloud. What cannot be looked at counts as found.
+//! permitted is said aloud. What cannot be looked at counts as found; what lies beyond the bounds of a
+//! walk does so for `hardened`, and is said by the others.
 
 pub mod credentials;
 pub mod environment;
@@ -47,6 +48,8 @@ pub struct Finding {
     pub which: Refused,
     /// Where, or what: one line.
     pub found: String,
+    /// Nothing was found in what was looked at, and there is more: `hardened` alone refuses it.
+    pub is_rest: bool,
 }
 
 impl Finding {
@@ -64,7 +67,23 @@ impl Finding {
                 line.push(c);
             }
         }
-        Self { which, found: line }
+        Self {
+            which,
+            found: line,
+            is_rest: false,
+        }
+    }
+
+    /// What lies beyond the bounds of a look.
+    pub(crate) fn rest(which: Refused, found: impl AsRef<str>) -> Self {
+        Self {
+            is_rest: true,
+            ..Self::new(which, found)
+        }
+    }
+
+    fn is_refused_by(&self, profile: Profile) -> bool {
+        self.which.is_refused_by(profile) && (!self.is_rest || profile == Profile::Hardened)
     }
 
     /// What could not be looked at.
@@ -73,6 +92,9 @@ impl Finding {
     }
 
     fn words(&self) -> String {
+        if self.is_rest {
+            return format!("not known whether {}: {}", self.which.title(), self.found);
+        }
         format!(
             "{}: {}; {}",
             self.which.title(),
@@ -87,7 +109,7 @@ impl Finding {
 pub fn refusal(profile: Profile, findings: &[Finding]) -> Option<StartRefusal> {
     let mut refused = findings
         .iter()
-        .filter(|finding| finding.which.is_refused_by(profile));
+        .filter(|finding| finding.is_refused_by(profile));
     let first = refused.next()?;
     let mut words = first.words();
     let mut others: Vec<&str> = refused
@@ -113,7 +135,7 @@ pub fn refusal(profile: Profile, findings: &[Finding]) -> Option<StartRefusal> {
 pub fn weaknesses(profile: Profile, findings: &[Finding]) -> Vec<String> {
     let permitted = findings
         .iter()
-        .filter(|finding| !finding.which.is_refused_by(profile));
+        .filter(|finding| !finding.is_refused_by(profile));
     let more = permitted.clone().count().saturating_sub(WEAKNESSES_MAX);
     permitted
         .take(WEAKNESSES_MAX)
@@ -150,6 +172,21 @@ mod tests {
         assert_eq!(weaknesses(Profile::Standard, &findings).len(), 1);
         assert_eq!(weaknesses(Profile::Hardened, &findings).len(), 0);
         assert!(refusal(Profile::Hardened, &[]).is_none());
+    }
+
+    #[test]
+    fn what_lies_beyond_the_bounds_is_refused_by_hardened_and_said_by_the_others() {
+        let rest = [Finding::rest(Refused::WorkspaceCredential, "much")];
+        assert!(refusal(Profile::Hardened, &rest).is_some());
+        for profile in [Profile::Dev, Profile::Standard] {
+            assert!(refusal(profile, &rest).is_none());
+            assert_eq!(
+                weaknesses(profile, &rest),
+                [
+                    "workspace_credential: not known whether a credential lies in the workspace: much"
+                ]
+            );
+        }
     }
 
     #[test]

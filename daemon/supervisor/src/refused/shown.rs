@@ -60,21 +60,33 @@ pub fn look(pid: i32, looked: Looked<'_>) -> Vec<Finding> {
 }
 
 /// The same file, by device and inode, under the same name: a file of the session's own is another.
+/// What is on neither side is not shown; what cannot be looked at counts as shown.
 fn secrets(root: impl AsFd + Copy, secret: &[PathBuf]) -> Vec<Finding> {
     secret
         .iter()
-        .filter(|path| {
-            let outside = nix::sys::stat::lstat(path.as_path());
+        .filter_map(|path| {
+            let name = format!("`{}`", path.display());
+            let outside = nix::sys::stat::lstat(path.as_path()).map_err(io::Error::from);
             let inside = inside(root, path).and_then(|fd| Ok(fstat(&fd)?));
             match (outside, inside) {
-                (Ok(outside), Ok(inside)) => {
-                    (outside.st_dev, outside.st_ino) == (inside.st_dev, inside.st_ino)
+                (Ok(outside), Ok(inside)) => ((outside.st_dev, outside.st_ino)
+                    == (inside.st_dev, inside.st_ino))
+                    .then(|| Finding::new(Refused::CredentialShown, name)),
+                (Err(error), _) | (_, Err(error)) if is_nothing(&error) => None,
+                (Err(error), _) | (_, Err(error)) => {
+                    Some(Finding::unseen(Refused::CredentialShown, &name, &error))
                 }
-                (Err(_), _) | (_, Err(_)) => false,
             }
         })
-        .map(|path| Finding::new(Refused::CredentialShown, format!("`{}`", path.display())))
         .collect()
+}
+
+/// Whether nothing has that name.
+fn is_nothing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotADirectory | io::ErrorKind::NotFound
+    )
 }
 
 /// Every path that a socket of the host's network namespace is bound to (`unix_seq_show` in
@@ -143,8 +155,18 @@ mod tests {
         assert_eq!(sockets.len(), 1, "{sockets:?}");
         assert_eq!(sockets[0].which, Refused::WorkspaceSocket);
         assert!(found(&[place.join("other")], &[]).is_empty());
-        let shown = found(&[], &[token, place.join("none")]);
+        let shown = found(
+            &[],
+            &[token.clone(), place.join("none"), token.join("none")],
+        );
         assert_eq!(shown.len(), 1);
         assert_eq!(shown[0].which, Refused::CredentialShown);
+        // Such a name cannot be looked up: what has it may be shown.
+        let unseen = found(&[], &[place.join("a".repeat(300))]);
+        assert_eq!(unseen.len(), 1);
+        assert!(
+            unseen[0].found.contains("cannot be looked at"),
+            "{unseen:?}"
+        );
     }
 }

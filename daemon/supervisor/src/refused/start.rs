@@ -20,7 +20,7 @@ pub struct Stopped {
 /// # Errors
 /// The first finding that every profile refuses.
 pub fn look(config: &Config) -> Result<(), Stopped> {
-    for Finding { which, found } in host::look(config) {
+    for Finding { which, found, .. } in host::look(config) {
         if Profile::ALL
             .into_iter()
             .all(|profile| which.is_refused_by(profile))

@@ -43,44 +43,39 @@ const READ_MAX: u64 = 16 << 10;
 /// The most files that are opened.
 const OPENED_MAX: usize = 256;
 
-/// What was seen.
-#[derive(Debug, Default)]
-pub struct Seen {
-    /// What was found.
-    pub findings: Vec<Finding>,
-    /// Whether there is more than was looked at.
-    pub incomplete: bool,
-}
-
 /// Looks through `folder`.
-pub fn look(folder: impl AsFd) -> Seen {
-    let mut walk = Walk {
-        seen: Seen::default(),
-        entries: 0,
-        opened: 0,
-    };
+pub fn look(folder: impl AsFd) -> Vec<Finding> {
+    let mut walk = Walk::default();
     let mut waiting = VecDeque::from([(PathBuf::new(), 0_usize)]);
     while let Some((below, depth)) = waiting.pop_front() {
-        if walk.seen.incomplete {
+        if walk.incomplete {
             break;
         }
         match walk.list(folder.as_fd(), &below) {
             Ok(folders) if depth < DEPTH_MAX => {
                 waiting.extend(folders.into_iter().map(|it| (it, depth.saturating_add(1))));
             }
-            Ok(folders) => walk.seen.incomplete |= !folders.is_empty(),
-            // Removed meanwhile, or a mount that came; the workspace's own must be readable.
-            Err(error) if depth == 0 => {
-                walk.find(Refused::WorkspaceCredential, &below, Some(&error));
-            }
-            Err(_) => {}
+            Ok(folders) => walk.incomplete |= !folders.is_empty(),
+            Err(error) => walk.unseen(&below, &error),
         }
     }
-    walk.seen
+    if walk.incomplete {
+        walk.findings.push(Finding::rest(
+            Refused::WorkspaceCredential,
+            format!(
+                "it holds more than is looked at ({ENTRIES_MAX} entries, folders {DEPTH_MAX} deep, \
+                 {OPENED_MAX} files with a credential's name); use a smaller folder"
+            ),
+        ));
+    }
+    walk.findings
 }
 
+#[derive(Default)]
 struct Walk {
-    seen: Seen,
+    findings: Vec<Finding>,
+    /// Whether there is more than was looked at.
+    incomplete: bool,
     entries: usize,
     opened: usize,
 }
@@ -99,8 +94,8 @@ impl Walk {
         for entry in fs::read_dir(format!("/proc/self/fd/{}", opened.as_raw_fd()))? {
             let entry = entry?;
             self.entries = self.entries.saturating_add(1);
-            if self.entries > ENTRIES_MAX || self.seen.findings.len() >= FOUND_MAX {
-                self.seen.incomplete = true;
+            if self.entries > ENTRIES_MAX || self.findings.len() >= FOUND_MAX {
+                self.incomplete = true;
                 break;
             }
             // By the folder's own table where that says it (readdir(3), d_type).
@@ -110,10 +105,10 @@ impl Walk {
             if kind.is_dir() {
                 folders.push(place);
             } else if kind.is_fifo() {
-                self.find(Refused::WorkspaceFifo, &place, None);
+                self.find(Refused::WorkspaceFifo, &place);
             } else if kind.is_socket() {
                 let whose = sockets::whose(&place, Refused::WorkspaceSocket);
-                self.find(whose, &place, None);
+                self.find(whose, &place);
             } else if kind.is_file() {
                 let folder = below.file_name().unwrap_or_default().to_string_lossy();
                 if let Some(holds) = credentials::holds(&folder, &name.to_string_lossy()) {
@@ -126,25 +121,41 @@ impl Walk {
 
     fn open(&mut self, root: impl AsFd, place: &Path, holds: Holds) {
         if self.opened >= OPENED_MAX {
-            self.seen.incomplete = true;
+            self.incomplete = true;
             return;
         }
         self.opened = self.opened.saturating_add(1);
         match beginning(root, place) {
             Ok(bytes) if holds.is_in(&bytes) => {
-                self.find(Refused::WorkspaceCredential, place, None);
+                self.find(Refused::WorkspaceCredential, place);
             }
-            // Removed, or replaced by something that is no file.
-            Ok(_) | Err(_) => {}
+            Ok(_) => {}
+            Err(error) => self.unseen(place, &error),
         }
     }
 
-    fn find(&mut self, which: Refused, place: &Path, error: Option<&io::Error>) {
+    fn find(&mut self, which: Refused, place: &Path) {
         let name = format!("`{}` in it", place.display());
-        self.seen.findings.push(match error {
-            Some(error) => Finding::unseen(which, "the workspace", error),
-            None => Finding::new(which, name),
-        });
+        self.findings.push(Finding::new(which, name));
+    }
+
+    /// What is there and cannot be opened may be anything; what was removed meanwhile is nothing.
+    fn unseen(&mut self, place: &Path, error: &io::Error) {
+        let is_own = place.as_os_str().is_empty();
+        if error.kind() == io::ErrorKind::NotFound && !is_own {
+            return;
+        }
+        if self.findings.len() >= FOUND_MAX {
+            self.incomplete = true;
+            return;
+        }
+        let what = if is_own {
+            "the workspace".to_owned()
+        } else {
+            format!("`{}` in it", place.display())
+        };
+        self.findings
+            .push(Finding::unseen(Refused::WorkspaceCredential, &what, error));
     }
 }
 
@@ -167,7 +178,7 @@ fn beginning(root: impl AsFd, place: &Path) -> io::Result<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn seen(folder: &Path) -> Seen {
+    fn seen(folder: &Path) -> Vec<Finding> {
         look(path::folder(folder).unwrap())
     }
 
@@ -178,17 +189,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir_all(at("a/b")).unwrap();
-        assert!(seen(folder.path()).findings.is_empty());
+        assert!(seen(folder.path()).is_empty());
         std::os::unix::fs::symlink(outside.path(), at("link")).unwrap();
         std::os::unix::fs::symlink(outside.path().join(".netrc"), at(".netrc")).unwrap();
-        assert!(seen(folder.path()).findings.is_empty());
+        assert!(seen(folder.path()).is_empty());
 
         nix::unistd::mkfifo(&at("a/b/fifo"), Mode::S_IRWXU).unwrap();
         nix::unistd::mkfifo(&at(".env"), Mode::S_IRWXU).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(at("a/docker.sock")).unwrap();
         let _other = std::os::unix::net::UnixListener::bind(at("a/app")).unwrap();
         fs::write(at("a/b/.env"), "DB_PASSWORD=fake-for-tests\n").unwrap();
-        let found = seen(folder.path()).findings;
+        let found = seen(folder.path());
         let mut found: Vec<_> = found
             .iter()
             .map(|it| (it.which, it.found.as_str()))
@@ -207,12 +218,31 @@ mod tests {
     }
 
     #[test]
+    fn what_is_there_and_cannot_be_opened_counts_as_found() {
+        let folder = tempfile::tempdir().unwrap();
+        // The path of what lies in the deepest folder is longer than a path may be.
+        let mut at = path::folder(folder.path()).unwrap();
+        for _ in 0..DEPTH_MAX {
+            let below = format!("/proc/self/fd/{}/{}", at.as_raw_fd(), "a".repeat(255));
+            fs::create_dir(&below).unwrap();
+            at = fs::File::open(&below).unwrap().into();
+        }
+        assert!(seen(folder.path()).is_empty());
+        let hidden = format!("/proc/self/fd/{}/.netrc", at.as_raw_fd());
+        fs::write(hidden, "password fake").unwrap();
+        let seen = seen(folder.path());
+        assert_eq!(seen.len(), 1, "{seen:?}");
+        assert!(seen[0].which == Refused::WorkspaceCredential && !seen[0].is_rest);
+    }
+
+    #[test]
     fn a_folder_with_more_than_can_be_listed_says_so() {
         let folder = tempfile::tempdir().unwrap();
         for number in 0..=ENTRIES_MAX {
             fs::write(folder.path().join(number.to_string()), "").unwrap();
         }
         let seen = seen(folder.path());
-        assert!(seen.incomplete && seen.findings.is_empty());
+        assert_eq!(seen.len(), 1, "{seen:?}");
+        assert!(seen[0].which == Refused::WorkspaceCredential && seen[0].is_rest);
     }
 }

@@ -42,11 +42,7 @@ impl Custodyd {
         findings.extend(self.look_at_vault());
         findings.extend(environment::look(command));
         if let Some(folder) = folder {
-            let seen = workspace::look(folder);
-            findings.extend(seen.findings);
-            if seen.incomplete {
-                tracing::info!("a workspace has more entries than are looked at for credentials");
-            }
+            findings.extend(workspace::look(folder));
         }
         passed(profile, findings)
     }
