@@ -103,3 +103,23 @@ pub(super) fn file(path: &Path, report: &mut Report) -> Option<()> {
     read(&file, report);
     Some(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::{UnixDatagram, UnixListener};
+
+    use super::*;
+
+    #[test]
+    fn of_what_was_taken_only_a_connected_stream_is_spoken_to() {
+        let (one, _other) = UnixStream::pair().unwrap();
+        assert!(is_connected_stream(&one));
+        let (datagrams, _other) = UnixDatagram::pair().unwrap();
+        assert!(!is_connected_stream(&datagrams));
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join("socket")).unwrap();
+        assert!(!is_connected_stream(&listener));
+        let unconnected = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert!(!is_connected_stream(&unconnected));
+    }
+}

@@ -206,3 +206,23 @@ fn answer_once(mut stream: UnixStream) -> io::Result<()> {
     stream.write_all(head.as_bytes())?;
     stream.write_all(&request)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_was_spoken_to_waits_as_it_did_before() {
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let answered = thread::spawn(move || answer_once(theirs));
+        let effect = Effect {
+            token: None,
+            nonce: "nonce1".into(),
+        };
+        let mut report = Report::default();
+        say(&mut ours, &effect, &mut report).unwrap();
+        answered.join().unwrap().unwrap();
+        assert!(report.said.contains("nonce1"), "{report:?}");
+        assert_eq!(ours.read_timeout().unwrap(), None);
+    }
+}

@@ -155,14 +155,12 @@ pub fn run() -> io::Result<()> {
 /// Whether the next try may succeed: a stop by ptrace(2), or a timeout or a mode that whoever took
 /// a copy of the descriptor has set (socket(7)). A short rest, for a socket that never waits.
 fn is_passing(error: &io::Error) -> bool {
-    match error.kind() {
-        io::ErrorKind::Interrupted => true,
-        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
-            thread::sleep(Duration::from_millis(10));
-            true
-        }
-        _ => false,
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    let does_not_wait = matches!(error.kind(), TimedOut | WouldBlock);
+    if does_not_wait {
+        thread::sleep(Duration::from_millis(10));
     }
+    does_not_wait || error.kind() == Interrupted
 }
 
 fn bind(path: &PathBuf) -> io::Result<UnixListener> {
