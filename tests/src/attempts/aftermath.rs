@@ -7,7 +7,7 @@ use std::{
     fs, io,
     os::unix::{fs::chown, process::CommandExt as _},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -68,7 +68,7 @@ macro_rules! attempt {
             },
             twin_shows: TwinShows::Step("write"),
             proof: Proof::Protected(|scene, at| {
-                let owner_does: fn(&Scene) -> io::Result<()> = $owner_does;
+                let owner_does: fn(&Scene) -> io::Result<ExitStatus> = $owner_does;
                 afterwards(scene, at, owner_does)
             }),
             before: |scene, at| {
@@ -94,6 +94,28 @@ pub(super) const ALL: &[Attempt] = &[
         None,
         repository,
         |planted| vec![planted.write(".git/config", planted.config())],
+        git_status
+    ),
+    attempt!(
+        "aftermath/git-hooks-path",
+        "core.hooksPath in .git/config",
+        "Does it run a hook in a folder that the agent put into the configuration?",
+        "git-config(1): hooks are taken from the folder that it names",
+        None,
+        repository,
+        |planted| vec![
+            planted.mkdir("hooks"),
+            planted.write(
+                "hooks/post-index-change",
+                format!("#!/bin/sh\n{}\n", planted.run())
+            ),
+            planted.chmod("hooks/post-index-change"),
+            planted.write(
+                ".git/config",
+                format!("{CORE}\thooksPath = {}\n", planted.at("hooks").display())
+            ),
+            planted.write("tracked", "same\n".into()),
+        ],
         git_status
     ),
     attempt!(
@@ -413,17 +435,23 @@ impl<'s> Planted<'s> {
 }
 
 /// The owner does what owners do, and the witness says whether the agent's command ran. Then the
-/// workspace is as it was.
+/// workspace is as it was. Where it did not run, the owner's program must have done its work, and
+/// must run a command of the owner's own: otherwise nothing was shown.
 fn afterwards(
     scene: &Scene,
     at: &Place,
-    owner_does: fn(&Scene) -> io::Result<()>,
+    owner_does: fn(&Scene) -> io::Result<ExitStatus>,
 ) -> anyhow::Result<Option<String>> {
     let seen = if at.arm == Arm::Twin {
         None
     } else {
-        owner_does(scene).context("what the owner does")?;
-        arms::witnessed(scene, &at.nonce, Duration::from_millis(100))?
+        let status = owner_does(scene).context("what the owner does")?;
+        let seen = arms::witnessed(scene, &at.nonce, Duration::from_millis(100))?;
+        if seen.is_none() {
+            anyhow::ensure!(status.success(), "what the owner does fails: {status}");
+            obeys_its_owner(scene)?;
+        }
+        seen
     };
     let made = [
         ".claude",
@@ -434,6 +462,7 @@ fn afterwards(
         "elsewhere",
         "fake.git",
         "git-aside",
+        "hooks",
         "index-with-sub",
         "real.git",
         "sub",
@@ -451,16 +480,34 @@ fn afterwards(
     Ok(seen.map(|seen| format!("the owner ran it: {seen}")))
 }
 
+/// Where there is a repository, `git status` runs a monitor that its owner names.
+fn obeys_its_owner(scene: &Scene) -> anyhow::Result<()> {
+    if !scene.workspace().join(".git").exists() {
+        return Ok(());
+    }
+    let mark = scene.workspace().join("owners-monitor");
+    let monitor = format!("core.fsmonitor=touch {}; true", mark.display());
+    let status = git(scene, &["-c", &monitor, "status", "--short"])?;
+    anyhow::ensure!(status.success(), "the owner's own monitor fails: {status}");
+    fs::remove_file(mark).context("git does not run the owner's own monitor")
+}
+
 /// A repository of the owner's with one file, in the workspace; and an index that names a
 /// submodule, as the agent could make one with git.
 fn repository(scene: &Scene) -> io::Result<()> {
-    git(scene, &["init", "--quiet", "--initial-branch=main", "."])?;
+    done(git(
+        scene,
+        &["init", "--quiet", "--initial-branch=main", "."],
+    )?)?;
     own(scene, "tracked", "same\n")?;
-    git(scene, &["add", "tracked"])?;
+    done(git(scene, &["add", "tracked"])?)?;
     let index = |name: &str| scene.workspace().join(name);
     fs::copy(index(".git/index"), index("before"))?;
     let entry = format!("160000,{COMMIT},sub");
-    git(scene, &["update-index", "--add", "--cacheinfo", &entry])?;
+    done(git(
+        scene,
+        &["update-index", "--add", "--cacheinfo", &entry],
+    )?)?;
     fs::rename(index(".git/index"), index("index-with-sub"))?;
     fs::rename(index("before"), index(".git/index"))?;
     chown(
@@ -470,18 +517,27 @@ fn repository(scene: &Scene) -> io::Result<()> {
     )
 }
 
-fn git_status(scene: &Scene) -> io::Result<()> {
+/// Whether a program of the owner's did what it was to do.
+fn done(status: ExitStatus) -> io::Result<()> {
+    if status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other(format!("the owner's program: {status}")))
+    }
+}
+
+fn git_status(scene: &Scene) -> io::Result<ExitStatus> {
     git(scene, &["status", "--short"])
 }
 
 /// As git is where its owner is sure of the folder: an isolating run makes files as root.
-fn git(scene: &Scene, arguments: &[&str]) -> io::Result<()> {
+fn git(scene: &Scene, arguments: &[&str]) -> io::Result<ExitStatus> {
     let sure = ["-c", "safe.directory=*"];
     owner(scene, GIT, &[&sure, arguments].concat())
 }
 
 /// A tool that does what it says: when it starts it runs the commands of its settings.
-fn start_tool(scene: &Scene) -> io::Result<()> {
+fn start_tool(scene: &Scene) -> io::Result<ExitStatus> {
     const TOOL: &str = "import json, subprocess
 for start in json.load(open('.claude/settings.json')).get('hooks', {}).get('SessionStart', []):
     for hook in start['hooks']:
@@ -490,9 +546,9 @@ for start in json.load(open('.claude/settings.json')).get('hooks', {}).get('Sess
     owner(scene, PYTHON, &["-c", TOOL])
 }
 
-/// A program of the owner's, in the workspace, without any confinement. What it prints and how it
-/// ends is nobody's concern: what it did, the witness saw.
-fn owner(scene: &Scene, program: &str, arguments: &[&str]) -> io::Result<()> {
+/// A program of the owner's, in the workspace, without any confinement. What it prints is nobody's
+/// concern: what it did, the witness saw.
+fn owner(scene: &Scene, program: &str, arguments: &[&str]) -> io::Result<ExitStatus> {
     Command::new(program)
         .args(arguments)
         .env_clear()
@@ -505,7 +561,6 @@ fn owner(scene: &Scene, program: &str, arguments: &[&str]) -> io::Result<()> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status()
-        .map(drop)
 }
 
 fn own(scene: &Scene, name: impl AsRef<Path>, text: &str) -> io::Result<()> {

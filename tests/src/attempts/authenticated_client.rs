@@ -33,7 +33,7 @@ pub(super) const ALL: &[Attempt] = &[
     Attempt {
         id: "client/pidfd-getfd",
         class: Class::AuthenticatedClient,
-        mechanism: "a connection taken from a client",
+        mechanism: "pidfd_getfd(2)",
         question: "Can the socket of an authenticated client be copied?",
         promised: Promised::Layers(&[
             &[Layer::Seccomp],

@@ -110,7 +110,7 @@ pub(super) const ALL: &[Attempt] = &[
         id: "leak/mountinfo",
         class: Class::SharedProcessCredential,
         mechanism: "/proc/self/mountinfo",
-        question: "Does a session's list of mounts show names of the host's?",
+        question: "Does a session's list of mounts show a mount that another program made on the host?",
         promised: Promised::Layers(&[&[Layer::MountNamespace]]),
         source: "proc_pid_mountinfo(5): sources and roots of mounts are paths of the host",
         owner: Owner::Operator,
@@ -141,6 +141,10 @@ pub(super) const ALL: &[Attempt] = &[
             fs::remove_dir(&place)?;
             Ok(None)
         }),
+        notes: &[
+            "what the list does show of the host: where the workspace and the programs' folder \
+             lie, and the name of the device under each",
+        ],
         ..Attempt::BASE
     },
     reflected!(
@@ -227,14 +231,40 @@ pub(super) const ALL: &[Attempt] = &[
             mutant: "effect-scrubber",
         },
         source: "agentsh H11 and H36: credentials in stored bodies and in printed configuration",
-        attack: |scene, arm, _| message::several(scene, arm, &reflections()),
+        attack: |scene, arm, _| {
+            let mut attack = message::several(scene, arm, &reflections());
+            if let (Arm::Reach, Attack::Message { lines, .. }) = (arm, &mut attack) {
+                // What is answered has the credential too, and is not what is asked about here.
+                for line in lines.iter_mut().skip(2) {
+                    line.answered = false;
+                }
+            }
+            attack
+        },
         twin: |scene, effect| message::allowed(scene, &effect),
         twin_shows: TwinShows::Effect,
+        before: |scene, at| {
+            // What other rows have written is not this row's.
+            match written(scene, at.arm)?.into_iter().next() {
+                Some(log) if at.arm == Arm::Reach && log.exists() => Ok(fs::remove_file(log)?),
+                Some(_) | None => Ok(()),
+            }
+        },
         proof: Proof::Protected(|scene, at| {
-            for file in written(scene, at.arm)? {
-                if let Some(whose) = scene.canary_in(&fs::read(&file)?) {
-                    return Ok(Some(format!("{whose} stands in `{}`", file.display())));
+            // Whoever does not hear the answers is gone before they are written down.
+            let times = if at.arm == Arm::Reach { 100 } else { 1 };
+            for _ in 0..times {
+                for file in written(scene, at.arm)? {
+                    let bytes = match fs::read(&file) {
+                        Ok(bytes) => bytes,
+                        Err(_) if at.arm == Arm::Reach => Vec::new(),
+                        Err(error) => return Err(error.into()),
+                    };
+                    if let Some(whose) = scene.canary_in(&bytes) {
+                        return Ok(Some(format!("{whose} stands in `{}`", file.display())));
+                    }
                 }
+                thread::sleep(Duration::from_millis(20));
             }
             Ok(None)
         }),
@@ -305,7 +335,7 @@ pub(super) const ALL: &[Attempt] = &[
                 acts: vec![Act::Connect {
                     path: scene.workspace().join(hostile(&effect.nonce)),
                     times: 1,
-                    name: "x\n\u{1b}[2J\u{202e}".into(),
+                    name: THREAD.into(),
                 }],
             },
         },
@@ -401,7 +431,10 @@ fn turned(nonce: &str) -> String {
     format!("\u{202e}{short}")
 }
 
-/// Whether what is written down has a name of [`hostile`] as it was.
+/// The name of a thread that does the same: 15 bytes count (PR_SET_NAME).
+const THREAD: &str = "y\n\u{1b}[2J\u{202e}";
+
+/// Whether what is written down has a name of [`hostile`], or the thread's, as it was.
 fn forged(scene: &Scene, at: &Place) -> anyhow::Result<Option<String>> {
     for file in written(scene, at.arm)? {
         let bytes = fs::read(&file)?;
@@ -410,6 +443,7 @@ fn forged(scene: &Scene, at: &Place) -> anyhow::Result<Option<String>> {
         let marks = [
             Some(format!("\n{}", at.nonce)),
             Some(format!("{}\u{1b}", at.nonce)),
+            Some(THREAD.into()),
             (!is_record).then(|| turned(&at.nonce)),
         ];
         if marks.iter().flatten().any(|it| text.contains(it)) {

@@ -133,13 +133,30 @@ pub(super) const ALL: &[Attempt] = &[
     door!(
         "direct/netlink-audit",
         "netlink",
-        "May it speak to the audit subsystem?",
+        "May it bind a socket to the audit subsystem?",
         CALLS,
         &[&[Layer::Seccomp], &[Layer::BpfLsm]],
-        "recvfrom",
+        "bind",
         "kernel.md section 7, 31",
-        // AUDIT_GET (linux/audit.h): whoever may not read the state is answered that he may not.
-        |_: &Scene, _: &Effect| netlink("NETLINK_AUDIT", libc::NETLINK_AUDIT, 1000, &[], 0)
+        // What is asked there needs CAP_AUDIT_CONTROL, which no layer here grants: the door is the
+        // socket.
+        |_: &Scene, _: &Effect| vec![
+            calls::socket(
+                "NETLINK_AUDIT",
+                libc::AF_NETLINK,
+                libc::SOCK_RAW,
+                libc::NETLINK_AUDIT
+            ),
+            calls::call(
+                "bind",
+                libc::SYS_bind,
+                vec![
+                    Argument::Result(0),
+                    calls::bytes(&netlink_address(0)),
+                    calls::number(12),
+                ],
+            ),
+        ]
     ),
     door!(
         "direct/netlink-uevent",

@@ -213,14 +213,16 @@ pub(super) const ALL: &[Attempt] = &[
     },
     Attempt {
         promised: Promised::Layers(&[&[Layer::Uid], &[Layer::PidNamespace, Layer::MountNamespace]]),
-        notes: &[PERFMON],
+        twin: |_, _| calls::attack(maps("self")),
+        twin_shows: TwinShows::Step("read maps"),
+        notes: &[PERFMON, "the twin reads its own"],
         ..named!(
             "memory/maps",
             "/proc/PID/maps",
             "May a session see where things are in the holder's memory?",
             "read maps",
             "kernel.md section 7, 16: what hardening of addresses hides",
-            |pid: i64| maps(pid)
+            |pid: i64| maps(&pid.to_string())
         )
     },
 ];
@@ -381,7 +383,7 @@ fn queue(name: &str) -> Vec<Call> {
     ]
 }
 
-fn maps(pid: i64) -> Vec<Call> {
+fn maps(pid: &str) -> Vec<Call> {
     vec![
         calls::call(
             "open maps",

@@ -47,6 +47,10 @@ pub(super) const ALL: &[Attempt] = &[
         },
         twin: |scene, effect| message::allowed(scene, &effect),
         twin_shows: TwinShows::Effect,
+        before: |_, at| match at.arm {
+            Arm::Twin => Ok(()),
+            Arm::Confined | Arm::Isolated | Arm::Reach => interfere::second_is_there(),
+        },
         proof: Proof::Outside(|_, _| Ok(interfere::end_second().map(|()| None)?)),
         ..Attempt::BASE
     },
@@ -72,6 +76,10 @@ pub(super) const ALL: &[Attempt] = &[
             )
         },
         twin_shows: TwinShows::Planted,
+        before: |_, at| match at.arm {
+            Arm::Twin => Ok(()),
+            Arm::Confined | Arm::Isolated | Arm::Reach => interfere::second_is_there(),
+        },
         proof: Proof::Outside(|_, _| Ok(interfere::end_second().map(|()| None)?)),
         ..Attempt::BASE
     },
@@ -126,7 +134,7 @@ pub(super) const ALL: &[Attempt] = &[
 
 /// The root of a second session, as a pid of the host's leads to it.
 fn neighbour(scene: &Scene) -> PathBuf {
-    // Without one the reach arm does not reach, and the row says so.
+    // Without one there is no arm: what is looked at before it says so.
     let pid = interfere::second(scene, NEIGHBOURS, scene.carried()).unwrap_or(0);
     Path::new("/proc").join(pid.to_string()).join("root")
 }

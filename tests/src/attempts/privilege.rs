@@ -48,31 +48,6 @@ pub(super) const ALL: &[Attempt] = &[
         ..Attempt::BASE
     },
     Attempt {
-        id: "privilege/setuid",
-        mechanism: "setuid(2)",
-        question: "May a session become root by asking?",
-        needs: &[Need::Program(PYTHON)],
-        promised: Promised::Layers(&[&[Layer::Uid]]),
-        source: "kernel.md section 5",
-        owner: Owner::Root,
-        attack: |_, _, _| {
-            calls::attack(vec![calls::call(
-                "setuid 0",
-                libc::SYS_setuid,
-                vec![calls::number(0)],
-            )])
-        },
-        twin: calls::other,
-        twin_shows: TwinShows::Step("found twin"),
-        proof: Proof::Step("setuid 0"),
-        notes: &[
-            OTHER,
-            "a uid without CAP_SETUID is the whole of it: where the uid is root's already, there \
-             is nothing to become",
-        ],
-        ..Attempt::BASE
-    },
-    Attempt {
         id: "privilege/set-user-id-program",
         class: Class::SharedProcessCredential,
         mechanism: "a set-user-ID program",

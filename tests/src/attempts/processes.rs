@@ -25,8 +25,11 @@ const BY_PID: &[Leg] = &[&[Layer::Uid], &[Layer::PidNamespace], &[Layer::BpfLsm]
 
 pub(super) const OTHER: &str = "the twin makes calls that are allowed, by the same script";
 
+/// Of calls that are allowed on a process of one's own.
+pub(super) const OWN: &str = "the twin makes the same call on itself";
+
 macro_rules! signal {
-    ($id:literal, $question:literal, $source:literal, $calls:expr) => {
+    ($id:literal, $question:literal, $step:literal, $source:literal, $calls:expr, $own:expr) => {
         Attempt {
             id: $id,
             mechanism: "a signal to a process outside",
@@ -36,10 +39,10 @@ macro_rules! signal {
             source: $source,
             before: |scene, _| Ok(scene.signals().map(drop)?),
             attack: |scene, _, _| calls::attack($calls(i64::from(scene.outsider()))),
-            twin: calls::other,
-            twin_shows: TwinShows::Step("found twin"),
+            twin: |_, _| calls::attack($own),
+            twin_shows: TwinShows::Step($step),
             proof: Proof::Outside(heard),
-            notes: &[OTHER],
+            notes: &[OWN],
             ..Attempt::BASE
         }
     };
@@ -56,13 +59,10 @@ macro_rules! named {
             promised: Promised::Layers(BY_PID),
             source: $source,
             attack: |scene, _, _| calls::attack($calls(i64::from(scene.outsider()))),
-            twin: calls::other,
-            twin_shows: TwinShows::Step("found twin"),
+            twin: |_, _| calls::attack($calls(0)),
+            twin_shows: TwinShows::Step($step),
             proof: Proof::Step($step),
-            notes: &[
-                OTHER,
-                "what is set is what is there already: nothing changes",
-            ],
+            notes: &[OWN, "what is set is what is there already: nothing changes"],
             ..Attempt::BASE
         }
     };
@@ -75,57 +75,43 @@ pub(super) const ALL: &[Attempt] = &[
     signal!(
         "process/kill",
         "May a session signal a process outside?",
+        "kill",
         "kernel.md section 7, 56",
-        |pid: i64| vec![calls::call(
-            "kill",
-            libc::SYS_kill,
-            [pid, URGENT].map(Argument::Number).to_vec()
-        )]
+        |pid: i64| vec![kill(calls::number(pid))],
+        vec![own_pid(), kill(Argument::Result(0))]
     ),
     signal!(
         "process/sigqueue",
         "May it queue a signal, with a value, to a process outside?",
+        "rt_sigqueueinfo",
         "kernel.md section 7, 56: the calls that filters forget",
-        |pid: i64| vec![calls::call(
-            "rt_sigqueueinfo",
-            libc::SYS_rt_sigqueueinfo,
-            // siginfo_t: the signal, no errno, SI_QUEUE.
-            vec![
-                calls::number(pid),
-                calls::number(URGENT),
-                Argument::Bytes(queued()),
-            ]
-        )]
+        |pid: i64| vec![queue(calls::number(pid))],
+        vec![own_pid(), queue(Argument::Result(0))]
     ),
     signal!(
         "process/pidfd-send-signal",
         "May it signal a process outside by a pidfd of its own?",
+        "pidfd_send_signal",
         "kernel.md section 3",
-        |pid: i64| vec![
-            calls::call(
-                "pidfd_open",
-                libc::SYS_pidfd_open,
-                [pid, 0].map(Argument::Number).to_vec()
-            ),
-            calls::call(
-                "pidfd_send_signal",
-                libc::SYS_pidfd_send_signal,
-                vec![
-                    Argument::Result(0),
-                    calls::number(URGENT),
-                    calls::NULL,
-                    calls::number(0)
-                ]
-            )
+        |pid: i64| vec![open(calls::number(pid)), send(Argument::Result(0))],
+        vec![
+            own_pid(),
+            open(Argument::Result(0)),
+            send(Argument::Result(1))
         ]
     ),
     Attempt {
         promised: Promised::Layers(&[&[Layer::Uid], &[Layer::PidNamespace], &[Layer::Landlock]]),
+        twin: calls::other,
+        twin_shows: TwinShows::Step("found twin"),
+        notes: &[OTHER],
         ..signal!(
             "process/sigio",
             "May it let the kernel signal a process outside, as the owner of a pipe of its own?",
+            "write",
             "fcntl(2) F_SETOWN and F_SETSIG: CVE-2009-0028's class",
-            owned_by
+            owned_by,
+            Vec::new()
         )
     },
     named!(
@@ -213,6 +199,35 @@ pub(super) const ALL: &[Attempt] = &[
         ..Attempt::BASE
     },
 ];
+
+/// The caller's own pid, as call 0.
+fn own_pid() -> Call {
+    calls::call("getpid", libc::SYS_getpid, Vec::new())
+}
+
+/// A signal that is ignored by default.
+fn kill(pid: Argument) -> Call {
+    calls::call("kill", libc::SYS_kill, vec![pid, calls::number(URGENT)])
+}
+
+fn queue(pid: Argument) -> Call {
+    // siginfo_t: the signal, no errno, SI_QUEUE.
+    let arguments = vec![pid, calls::number(URGENT), Argument::Bytes(queued())];
+    calls::call("rt_sigqueueinfo", libc::SYS_rt_sigqueueinfo, arguments)
+}
+
+fn open(pid: Argument) -> Call {
+    let arguments = vec![pid, calls::number(0)];
+    calls::call("pidfd_open", libc::SYS_pidfd_open, arguments)
+}
+
+fn send(pidfd: Argument) -> Call {
+    calls::call(
+        "pidfd_send_signal",
+        libc::SYS_pidfd_send_signal,
+        vec![pidfd, calls::number(URGENT), calls::NULL, calls::number(0)],
+    )
+}
 
 /// siginfo_t of sigqueue(3).
 fn queued() -> Vec<u8> {

@@ -86,20 +86,6 @@ pub(super) const ALL: &[Attempt] = &[
         }],
         "mknod"
     ),
-    set_id!(
-        "setid/mkdir",
-        "the mode of mkdir(2)",
-        "Can a folder be made whose files are of another group?",
-        // mkdir(2) takes no set-group-id bit on most file systems; chmod(2) does.
-        |path, mode| vec![
-            Act::Mkdir {
-                path: path.clone(),
-                mode
-            },
-            Act::Chmod { path, mode }
-        ],
-        "mkdir"
-    ),
     Attempt {
         notes: &["the call is refused whole, for its mode is behind a pointer: the twin is openat"],
         twin: |scene, effect| Attack::Acts {
@@ -120,6 +106,7 @@ pub(super) const ALL: &[Attempt] = &[
         needs: &[Need::Program(PYTHON)],
         attack: |scene, _, effect| fchmodat2(scene, &effect, SET_ID),
         twin: |scene, effect| fchmodat2(scene, &effect, 0o755),
+        twin_shows: TwinShows::Said("fchmodat2 is done"),
         ..set_id!(
             "setid/fchmodat2",
             "fchmodat2(2)",
@@ -138,6 +125,7 @@ open(path, 'w').close()
 c = ctypes.CDLL(None, use_errno=True)
 if c.syscall(452, -100, path.encode(), mode, 0) != 0:
     sys.exit('fchmodat2: ' + os.strerror(ctypes.get_errno()))
+print('fchmodat2 is done')
 ";
     Attack::Program {
         program: PYTHON.into(),

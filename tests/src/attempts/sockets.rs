@@ -75,10 +75,10 @@ macro_rules! workspace_deputy {
 }
 
 macro_rules! service {
-    ($id:literal, $mechanism:literal, $question:literal, $source:literal, $path:literal) => {
+    ($id:literal, $question:literal, $source:literal, $path:literal) => {
         deputy!(
             $id,
-            $mechanism,
+            "a deputy on a path",
             $question,
             PATH,
             $source,
@@ -92,49 +92,43 @@ macro_rules! service {
 pub(super) const ALL: &[Attempt] = &[
     service!(
         "deputy/docker",
-        "the socket of docker",
         "May a session speak to the socket of a container engine?",
         "peers.md section 4: a container engine's socket is root",
         "docker.sock"
     ),
     service!(
         "deputy/d-bus",
-        "the system bus",
         "May a session speak to the system bus?",
         "Zouuup/landrun#43, greywall#32: D-Bus as a deputy",
         "dbus/system_bus_socket"
     ),
     service!(
         "deputy/systemd",
-        "the socket of systemd",
         "May a session ask the service manager to start something?",
         "systemd#8846, secureblue#1697: systemd-run",
         "systemd/private"
     ),
     service!(
         "deputy/ssh-agent",
-        "an ssh-agent",
         "May a session let an ssh-agent sign?",
         "kernel.md section 7, 37",
         "ssh-agent/agent.1000"
     ),
     service!(
         "deputy/gpg-agent",
-        "a gpg-agent",
         "May a session let a gpg-agent sign?",
         "kernel.md section 7, 37",
         "gnupg/S.gpg-agent"
     ),
     service!(
         "deputy/tmux",
-        "the socket of tmux",
         "May a session type into a terminal outside?",
         "kernel.md section 7, 37: send-keys",
         "tmux-1000/default"
     ),
     deputy!(
         "deputy/x11",
-        "the abstract socket of X11",
+        "a deputy on an abstract name",
         "May a session speak to a display by its abstract name?",
         &[&[Layer::NetworkNamespace], &[Layer::Landlock]],
         "kernel.md section 7, 38",

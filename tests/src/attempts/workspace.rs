@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{FileTypeExt as _, MetadataExt as _},
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
@@ -19,6 +19,10 @@ use crate::{
 
 /// What only root may do, tried by root in the reach arm.
 const AS_ROOT: Promised = Promised::Layers(&[&[Layer::Uid], &[Layer::Capabilities]]);
+
+/// The file is there before, and anyone may write to it: refused is the act itself.
+const LAID_OUT: &str = "what is acted on was laid out from outside, open to every uid: refused is \
+                        the act itself";
 
 /// Another's file.
 const OUTSIDE: Promised =
@@ -46,6 +50,8 @@ pub(super) const ALL: &[Attempt] = &[
                     .then(|| "on the host it has capabilities".into()))
             })
         }),
+        before: |scene, at| Ok(lay_out(scene, at, "capable")?),
+        notes: &[LAID_OUT],
         ..Attempt::BASE
     },
     Attempt {
@@ -57,17 +63,11 @@ pub(super) const ALL: &[Attempt] = &[
         source: "chown(2): what root owns, root's programs trust",
         owner: Owner::Root,
         workspace: Workspace::Shared,
-        attack: |scene, _, effect| {
-            let path = place(scene, &effect, "owned");
-            Attack::Acts {
-                acts: vec![
-                    Act::Write {
-                        path: path.clone(),
-                        text: String::new(),
-                    },
-                    Act::Chown { path, to: 0 },
-                ],
-            }
+        attack: |scene, _, effect| Attack::Acts {
+            acts: vec![Act::Chown {
+                path: place(scene, &effect, "owned"),
+                to: 0,
+            }],
         },
         twin: |scene, effect| Attack::Acts {
             acts: vec![write(&place(scene, &effect, "owned"))],
@@ -79,6 +79,8 @@ pub(super) const ALL: &[Attempt] = &[
                 Ok((owner == 0).then(|| "on the host it is root's".into()))
             })
         }),
+        before: |scene, at| Ok(lay_out(scene, at, "owned")?),
+        notes: &[LAID_OUT],
         ..Attempt::BASE
     },
     Attempt {
@@ -94,11 +96,18 @@ pub(super) const ALL: &[Attempt] = &[
         twin: |scene, effect| node(scene, &effect, Node::Fifo),
         twin_shows: TwinShows::Step("mknod"),
         proof: Proof::Outside(|scene, at| {
-            left(scene, at, "node", |path| {
-                let kind = fs::symlink_metadata(path)?.file_type();
-                Ok(kind.is_char_device().then(|| "it is a device".into()))
+            left(scene, at, "nodes", |folder| {
+                let kind = fs::symlink_metadata(folder.join("node")).map(|it| it.file_type());
+                let is_device = kind.is_ok_and(|kind| kind.is_char_device());
+                Ok(is_device.then(|| "it is a device".into()))
             })
         }),
+        before: |scene, at| {
+            let folder = at_nonce(scene, &at.nonce, "nodes");
+            fs::create_dir(&folder)?;
+            Ok(open_to_all(scene, &folder, 0o777)?)
+        },
+        notes: &[LAID_OUT],
         ..Attempt::BASE
     },
     Attempt {
@@ -110,7 +119,16 @@ pub(super) const ALL: &[Attempt] = &[
         source: "CVE-2026-34078's class; sandbox-runtime's symlink boundary tests",
         owner: Owner::Root,
         workspace: Workspace::Shared,
-        attack: |scene, _, effect| link(scene, &effect, false),
+        attack: |scene, _, effect| Attack::Acts {
+            acts: vec![Act::Read {
+                path: place(scene, &effect, "link"),
+            }],
+        },
+        before: |scene, at| {
+            let link = at_nonce(scene, &at.nonce, "link");
+            Ok(std::os::unix::fs::symlink(&scene.credential_file, link)?)
+        },
+        notes: &["the link is there already: refused is what it leads to"],
         twin: |scene, _| {
             planted(
                 scene,
@@ -132,7 +150,7 @@ pub(super) const ALL: &[Attempt] = &[
         source: "KubeArmor#988 and #2319: a second name for what a path rule protects",
         owner: Owner::Root,
         workspace: Workspace::Shared,
-        attack: |scene, _, effect| link(scene, &effect, true),
+        attack: |scene, _, effect| hard_link(scene, &effect),
         twin: |scene, _| {
             planted(
                 scene,
@@ -379,47 +397,47 @@ pub(super) fn left(
     Ok(said)
 }
 
-/// An attribute on a file of one's own. The value is version 2 of capabilities(7), with
+/// An attribute on a file that is there. The value is version 2 of capabilities(7), with
 /// CAP_NET_RAW permitted and effective.
 fn xattr(scene: &Scene, effect: &Effect, name: &str) -> Attack {
-    let path = place(scene, effect, "capable");
     let words = [0x0200_0001_u32, 1 << 13, 0, 0, 0];
     Attack::Acts {
-        acts: vec![
-            write(&path),
-            Act::Xattr {
-                path,
-                name: name.into(),
-                value: words.iter().flat_map(|word| word.to_le_bytes()).collect(),
-            },
-        ],
+        acts: vec![Act::Xattr {
+            path: place(scene, effect, "capable"),
+            name: name.into(),
+            value: words.iter().flat_map(|word| word.to_le_bytes()).collect(),
+        }],
     }
+}
+
+/// A file of the owner's under `what` that anyone may write to.
+fn lay_out(scene: &Scene, at: &Place, what: &str) -> io::Result<()> {
+    let path = at_nonce(scene, &at.nonce, what);
+    fs::write(&path, "")?;
+    open_to_all(scene, &path, 0o666)
+}
+
+fn open_to_all(scene: &Scene, path: &Path, mode: u32) -> io::Result<()> {
+    std::os::unix::fs::chown(path, Some(scene.operator()), Some(scene.operator()))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
 fn node(scene: &Scene, effect: &Effect, kind: Node) -> Attack {
     Attack::Acts {
         acts: vec![Act::Mknod {
-            path: place(scene, effect, "node"),
+            path: place(scene, effect, "nodes").join("node"),
             kind,
             mode: 0o666,
         }],
     }
 }
 
-/// A name in the workspace for the credential's file, and what it leads to.
-fn link(scene: &Scene, effect: &Effect, hard: bool) -> Attack {
+/// A second name in the workspace for the credential's file.
+fn hard_link(scene: &Scene, effect: &Effect) -> Attack {
     let path = place(scene, effect, "link");
-    let target = scene.credential_file.clone();
-    let link = if hard {
-        Act::Link {
-            from: target,
-            to: path.clone(),
-        }
-    } else {
-        Act::Symlink {
-            target,
-            path: path.clone(),
-        }
+    let link = Act::Link {
+        from: scene.credential_file.clone(),
+        to: path.clone(),
     };
     Attack::Acts {
         acts: vec![link, Act::Read { path }],
@@ -459,7 +477,8 @@ fn moves(scene: &Scene, at: &Place) -> io::Result<()> {
     fs::create_dir(&outside)?;
     fs::write(outside.join("secret"), scene.carried())?;
     fs::create_dir(&folder)?;
-    std::os::unix::fs::chown(&folder, Some(scene.operator()), Some(scene.operator()))?;
+    // Whoever is in it can say so: what is refused then is the way out.
+    open_to_all(scene, &folder, 0o777)?;
     later(folder.join("ready"), move || {
         let moved = outside.join("moves");
         fs::rename(&folder, &moved)?;

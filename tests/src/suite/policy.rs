@@ -75,7 +75,7 @@ description = "Reads a note."
 credential = "service"
 risk = "read"
 idempotent = true
-result = "trusted"
+result = "untrusted"
 on_taint = "pass"
 
 [tools.read_note.request]
