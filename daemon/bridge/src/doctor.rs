@@ -13,7 +13,7 @@ use std::{
 
 use nix::{
     libc,
-    mount::{MsFlags, mount},
+    mount::{MsFlags, mount, umount},
     sched::{CloneFlags, unshare},
     sys::{
         ptrace,
@@ -65,10 +65,10 @@ const ATTEMPTS: &[Attempt] = &[
     }),
     ("open_host_memory", || fs::File::open("/dev/mem").map(drop)),
     ("write_sysctl", || {
-        fs::write("/proc/sys/kernel/core_pattern", "core")
+        open_to_write("/proc/sys/kernel/core_pattern")
     }),
     ("write_cgroup", || {
-        fs::write("/sys/fs/cgroup/cgroup.procs", "0")
+        open_to_write("/sys/fs/cgroup/cgroup.procs")
     }),
     ("write_root", || made("/made")),
     ("unix_connect_outside", || {
@@ -109,13 +109,14 @@ const ATTEMPTS: &[Attempt] = &[
         fs::remove_file(place)
     }),
     ("mount", || {
-        Ok(mount(
+        mount(
             Some("tmpfs"),
             "/tmp",
             Some("tmpfs"),
             MsFlags::empty(),
             None::<&str>,
-        )?)
+        )?;
+        Ok(umount("/tmp")?)
     }),
     ("chroot", || Ok(chroot("/tmp")?)),
     ("signal_outside", || {
@@ -142,6 +143,11 @@ fn first(paths: &[&str], attempt: impl Fn(&str) -> io::Result<()>) -> io::Result
 
 fn open(family: AddressFamily, kind: SockType, protocol: Option<SockProtocol>) -> io::Result<()> {
     Ok(socket(family, kind, SockFlag::SOCK_CLOEXEC, protocol).map(drop)?)
+}
+
+/// Opens and writes nothing: were confinement broken, it would be the host's.
+fn open_to_write(path: &str) -> io::Result<()> {
+    fs::OpenOptions::new().write(true).open(path).map(drop)
 }
 
 fn made(path: &str) -> io::Result<()> {
@@ -218,6 +224,16 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), ATTEMPTS.len());
+    }
+
+    #[test]
+    fn what_can_be_opened_for_writing_keeps_its_content() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), "|/usr/bin/handler").unwrap();
+        open_to_write(file.path().to_str().unwrap()).unwrap();
+        assert_eq!(fs::read(file.path()).unwrap(), b"|/usr/bin/handler");
+        let missing = open_to_write("/no/such/file").unwrap_err();
+        assert_eq!(missing.raw_os_error(), Some(libc::ENOENT));
     }
 
     #[test]
