@@ -53,6 +53,11 @@ impl Pool {
         self.held.remove(&uid);
     }
 
+    /// Those that other processes had when it was last looked.
+    pub fn foreign(&self) -> impl Iterator<Item = u32> {
+        self.foreign.iter().copied()
+    }
+
     fn look_around(&mut self) {
         self.foreign = match living() {
             Ok(uids) => uids

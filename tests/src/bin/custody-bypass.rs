@@ -164,9 +164,10 @@ fn provoke(out: &mut impl io::Write) -> anyhow::Result<Vec<refused::Row>> {
     for configuration in refused::all()? {
         ensure!(!STOPPED.load(Ordering::Relaxed), "interrupted");
         let row = refused::run(&configuration);
-        let mark = if row.holds() { " " } else { "!" };
-        let halves = [&row.not_started, &row.reached_where_permitted];
-        let words: Vec<&str> = halves.iter().map(|seen| seen.words.as_str()).collect();
+        let mark = if row.is_as_said() { " " } else { "!" };
+        let halves = [Some(&row.not_started), Some(&row.reached_where_permitted)];
+        let seen = halves.into_iter().chain([row.still_refused.as_ref()]);
+        let words: Vec<&str> = seen.flatten().map(|seen| seen.words.as_str()).collect();
         writeln!(out, "{mark} refused {:<24} {}", row.id, words.join(" | "))?;
         rows.push(row);
     }
@@ -206,6 +207,6 @@ fn is_good(evidence: &Evidence, whole: bool) -> bool {
     let shown = evidence
         .refused_configurations
         .iter()
-        .all(refused::Row::holds);
+        .all(refused::Row::is_as_said);
     as_expected && established && shown && evidence.ablation.stale.is_empty()
 }

@@ -47,7 +47,8 @@ pub struct RegisterHalf {
 /// A refusal of a configuration in which a bypass succeeds (§12.3): all three parts are needed.
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub struct RefusedConfiguration {
-    /// The attempt that succeeds where the configuration is permitted.
+    /// The attempt that succeeds where the configuration is permitted: a row of the suite, or
+    /// `refused/name`, which has a runner of its own and is no row.
     pub attempt: String,
     /// The configurations that are refused, by name.
     pub refused: Vec<String>,
@@ -94,15 +95,21 @@ pub fn of_refused(row: &refused::Row) -> String {
         format!("by {}", row.permitted_by.join(", "))
     };
     let shown = |seen: &refused::Seen| if seen.holds { "shown" } else { "not shown" };
+    let there = match &row.still_refused {
+        None => format!(
+            "succeeds where it is permitted ({})",
+            shown(&row.reached_where_permitted)
+        ),
+        Some(seen) => format!("is {} ({})", row.reached_where_permitted.words, shown(seen)),
+    };
     format!(
-        "refused configuration `{}` ({}): refused by {} ({}), permitted {permitted}; `{}` succeeds \
-         where it is permitted ({}); not observed: {}",
+        "refused configuration `{}` ({}): refused by {} ({}), permitted {permitted}; `{}` (its own \
+         runner, no row) {there}; not observed: {}",
         row.id,
         row.title,
         row.refused_by.join(", "),
         shown(&row.not_started),
         row.attempt,
-        shown(&row.reached_where_permitted),
         row.blind_spot
     )
 }

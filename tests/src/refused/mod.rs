@@ -1,5 +1,5 @@
 //! Refused configurations (§12.3): each does not start under the profiles that refuse it, and is still
-//! reached where it is permitted.
+//! reached where it is permitted, or refused there by another layer, which is named.
 //!
 //! | module | what |
 //! |---|---|
@@ -9,6 +9,7 @@
 //! | `place` | the installation that they are tried in |
 //! | `plan` | a session under a plan that no shipped profile makes |
 //! | [`provoked`] | each, provoked: it does not start |
+//! | `served` | the same in the real service, under the profile that permits it |
 //! | [`table`](mod@table) | `fixtures/refused.toml` |
 //!
 //! **Invariant:** whether it started, or its effect was reached, is seen from outside: by what the
@@ -20,6 +21,7 @@ pub mod permitted;
 mod place;
 mod plan;
 pub mod provoked;
+pub(crate) mod served;
 pub mod table;
 
 use custody_wire::refused::Refused;
@@ -51,14 +53,24 @@ pub struct Row {
     pub not_started: Seen,
     /// Whether its effect was reached where it is permitted.
     pub reached_where_permitted: Seen,
+    /// The layer that still refuses the effect where the configuration is permitted, and how that was
+    /// seen: then it is not reached there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub still_refused: Option<Seen>,
     /// What custodyd cannot see.
     pub blind_spot: String,
 }
 
 impl Row {
-    /// Whether both were seen.
+    /// Whether it is refused, and reached where it is permitted.
     pub const fn holds(&self) -> bool {
         self.not_started.holds && self.reached_where_permitted.holds
+    }
+
+    /// Whether it is as the table says: reached where it is permitted, or still refused by the layer.
+    pub fn is_as_said(&self) -> bool {
+        let still_refused = self.still_refused.as_ref().is_some_and(|seen| seen.holds);
+        self.holds() || (self.not_started.holds && still_refused)
     }
 }
 
@@ -103,10 +115,24 @@ pub fn run(configuration: &Configuration) -> Row {
     let which = Refused::parse(&configuration.id);
     let unknown = || anyhow::anyhow!("`{}` is not known", configuration.id);
     let not_started = which.ok_or_else(unknown).and_then(provoked::not_started);
-    let reached = which
-        .and_then(refused_configurations::of)
+    let attempt = which.and_then(refused_configurations::of);
+    let seen: Seen = attempt
         .ok_or_else(unknown)
-        .and_then(|attempt| (attempt.reach)());
+        .and_then(|attempt| (attempt.reach)())
+        .into();
+    let (reached, still_refused) = match attempt.and_then(|it| it.held_by) {
+        None => (seen, None),
+        Some(layer) => {
+            let words = format!("permitted, and still refused by layer {}", layer.name());
+            (
+                Seen {
+                    holds: false,
+                    words,
+                },
+                Some(seen),
+            )
+        }
+    };
     Row {
         id: configuration.id.clone(),
         title: configuration.title.clone(),
@@ -116,7 +142,8 @@ pub fn run(configuration: &Configuration) -> Row {
         attempt: configuration.attempt.clone(),
         attempted_under: configuration.attempted_under.clone(),
         not_started: not_started.into(),
-        reached_where_permitted: reached.into(),
+        reached_where_permitted: reached,
+        still_refused,
         blind_spot: configuration.blind_spot.clone(),
     }
 }

@@ -6,12 +6,12 @@ use std::{
     io::{Read as _, Seek as _, Write as _},
     net::TcpListener,
     os::{
-        fd::OwnedFd,
+        fd::{AsRawFd as _, OwnedFd},
         linux::net::SocketAddrExt as _,
         unix::{
             fs::{PermissionsExt as _, chown},
             net::{SocketAddr, UnixListener, UnixStream},
-            process::CommandExt as _,
+            process::{CommandExt as _, ExitStatusExt as _},
         },
     },
     path::{Path, PathBuf},
@@ -22,8 +22,10 @@ use std::{
 };
 
 use anyhow::{Context as _, bail, ensure};
-use custody_wire::{layer::Layer, profile::Profile, refused::Refused};
+use custody_wire::{layer::Layer, profile::Profile};
 use nix::{
+    libc,
+    mount::{MntFlags, MsFlags, mount, umount2},
     sys::{
         ptrace,
         resource::{Resource, getrlimit, setrlimit},
@@ -31,11 +33,11 @@ use nix::{
     },
     unistd::Pid,
 };
+use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::{
     place::{PLAIN, Place, Setting, listen},
     plan::{Planned, UID},
-    provoked::socket_name,
 };
 use crate::{
     ground::words,
@@ -129,11 +131,25 @@ pub(crate) fn file_by_capability() -> anyhow::Result<String> {
     )
 }
 
-/// A file that everyone may read, by an agent that sees the host's files.
+/// A file that everyone may read, by an agent that shares the host's mount namespace.
 pub(crate) fn open_file() -> anyhow::Result<String> {
     let bed = Bed::make()?;
     let file = bed.file(0, 0o644)?;
-    bed.reads(&with(&[]), UID, &format!("cat {file}"))
+    let script = format!("cat {file}");
+    let own = bed.reads(&[Layer::Landlock], UID, &script);
+    ensure!(own.is_err(), "its own mount namespace does not hold it");
+    bed.reads(&with(&[]), UID, &script)
+}
+
+/// The credential's own file, whose mode lets everyone read it, by an agent that sees the host's files.
+pub(crate) fn open_credential() -> anyhow::Result<String> {
+    let bed = Bed::make()?;
+    let token = bed.place.token();
+    let script = format!("cat {}", token.display());
+    let closed = bed.reads(&with(&[]), UID, &script);
+    ensure!(closed.is_err(), "its mode does not hold it");
+    fs::set_permissions(&token, fs::Permissions::from_mode(0o644))?;
+    bed.reads(&with(&[]), UID, &script)
 }
 
 /// The credential's file, shown by a policy, to an agent that is root.
@@ -155,31 +171,6 @@ pub(crate) fn environment_of_a_twin() -> anyhow::Result<String> {
     let holder = Holder::start(UID, &bed.place.canary)?;
     let script = format!("cat /proc/{}/environ", holder.0.id());
     bed.reads(&with(&[Layer::PidNamespace]), UID, &script)
-}
-
-/// The same with nothing around it: whoever has the uid of a process that is dumpable.
-pub(crate) fn environment_of_a_dumpable() -> anyhow::Result<String> {
-    let bed = Bed::make()?;
-    let holder = Holder::start(UID, &bed.place.canary)?;
-    let output = Command::new("/bin/cat")
-        .arg(format!("/proc/{}/environ", holder.0.id()))
-        .uid(UID)
-        .gid(UID)
-        .output()?;
-    bed.saw(&words(&output))
-}
-
-/// The memory of a process, by who traces it.
-pub(crate) fn memory_by_tracer() -> anyhow::Result<String> {
-    let bed = Bed::make()?;
-    let holder = Holder::start(UID, &bed.place.canary)?;
-    let pid = Pid::from_raw(i32::try_from(holder.0.id())?);
-    ptrace::attach(pid).context("PTRACE_ATTACH")?;
-    waitpid(pid, None)?;
-    let found = is_in_memory(pid, bed.place.canary.as_bytes());
-    ptrace::detach(pid, None)?;
-    ensure!(found?, "the canary is not in its memory");
-    Ok("the tracer read the canary in its memory".into())
 }
 
 /// What passes through custodyd, by who traces it, while a session of `dev` starts.
@@ -225,6 +216,49 @@ pub(crate) fn setuid_program() -> anyhow::Result<String> {
     bed.reads(&with(&open), UID, &script)
 }
 
+/// A setuid program of root's on a mount that honours it: the same file on one that does not gives
+/// nothing (`nosuid` in mount(8)).
+pub(crate) fn setuid_mount() -> anyhow::Result<String> {
+    let bed = Bed::make()?;
+    let file = bed.file(0, 0o600)?;
+    let open = with(&[Layer::Capabilities, Layer::NoNewPrivs, Layer::Seccomp]);
+    let by = |name: &str, flags| {
+        let mount = Mounted::tmpfs(&bed.place.host.folder().join(name), flags)?;
+        let cat = mount.0.join("cat");
+        fs::copy("/bin/cat", &cat)?;
+        fs::set_permissions(&cat, fs::Permissions::from_mode(0o4755))?;
+        bed.reads(&open, UID, &format!("{} {file}", cat.display()))
+    };
+    let held = by("nosuid", MsFlags::MS_NOSUID);
+    ensure!(held.is_err(), "`nosuid` does not hold it");
+    by("honours", MsFlags::empty())
+}
+
+/// A file system in memory, until it is dropped.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn tmpfs(at: &Path, flags: MsFlags) -> anyhow::Result<Self> {
+        fs::create_dir(at)?;
+        mount(
+            Some("none"),
+            at,
+            Some("tmpfs"),
+            flags,
+            Some("size=1m,mode=755"),
+        )
+        .context("mount(2)")?;
+        Ok(Self(at.to_owned()))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // Whoever still sees it goes on; here it is gone.
+        let _gone = umount2(&self.0, MntFlags::MNT_DETACH);
+    }
+}
+
 /// A connection over TCP to a listener of the host's.
 pub(crate) fn tcp() -> anyhow::Result<String> {
     let bed = Bed::make()?;
@@ -260,17 +294,19 @@ pub(crate) fn abstract_name() -> anyhow::Result<String> {
     witness.saw(&said)
 }
 
-/// A signal to a process outside with the agent's uid.
+/// A signal to a process outside with the agent's uid: one that it can neither block nor ignore.
 pub(crate) fn signal() -> anyhow::Result<String> {
     let bed = Bed::make()?;
     let programs = bed.programs();
     let mut holder = Holder::start(UID, "nothing")?;
-    let script = format!("kill -TERM {}", holder.0.id());
+    let script = format!("kill -KILL {}", holder.0.id());
     let command = ["/bin/bash", "-c", &script];
     let without = [Layer::Landlock, Layer::PidNamespace];
     let said = Planned::new(&programs, &without, &command).run()?;
     for _ in 0..200 {
         if let Some(status) = holder.0.try_wait()? {
+            let by = status.signal();
+            ensure!(by == Some(libc::SIGKILL), "it ended by itself: {status}");
             return Ok(format!("a process outside ended: {status}"));
         }
         thread::sleep(Duration::from_millis(10));
@@ -339,33 +375,9 @@ pub(crate) fn core_file() -> anyhow::Result<String> {
     bail!("no core file has the canary: {said}")
 }
 
-/// A program of the host that the kernel runs as root when a command crashes.
-pub(crate) fn core_pipe() -> anyhow::Result<String> {
-    let bed = Bed::make()?;
-    let marker = bed.place.host.folder().join("marker");
-    let script = bed.place.host.folder().join("handler");
-    fs::write(
-        &script,
-        format!("#!/bin/sh\nid -u > {}\n", marker.display()),
-    )?;
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755))?;
-    let setting = Setting::change(
-        "/proc/sys/kernel/core_pattern",
-        &format!("|{}", script.display()),
-    )?;
-    let said = crash(&bed)?;
-    let ran = (0..100).find_map(|_| {
-        thread::sleep(Duration::from_millis(20));
-        fs::read_to_string(&marker)
-            .ok()
-            .filter(|text| !text.is_empty())
-    });
-    drop(setting);
-    let uid = ran.with_context(|| format!("the kernel ran nothing: {said}"))?;
-    Ok(format!(
-        "the kernel ran the host's program as uid {}",
-        uid.trim()
-    ))
+/// A command that crashes without a limit for core files.
+pub(super) fn crash_unlimited() -> anyhow::Result<String> {
+    crash(&Bed::make()?)
 }
 
 fn crash(bed: &Bed) -> anyhow::Result<String> {
@@ -383,18 +395,30 @@ fn crash(bed: &Bed) -> anyhow::Result<String> {
     said
 }
 
-/// An open file of the caller's.
+/// An open file of the caller's that a command inherits besides its standard streams.
 pub(crate) fn open_descriptor() -> anyhow::Result<String> {
     let bed = Bed::make()?;
     let mut file = tempfile::tempfile()?;
     file.write_all(bed.place.canary.as_bytes())?;
     file.rewind()?;
-    let output = Command::new("/bin/cat")
-        .uid(UID)
-        .gid(UID)
-        .stdin(OwnedFd::from(file))
-        .output()?;
-    bed.saw(&words(&output))
+    let number = file.as_raw_fd();
+    ensure!(number > 2, "it is a standard stream");
+    // Unlike the caller, the command has no other way to it: the file has no name, and is root's.
+    let inherits = |flags| {
+        fcntl_setfd(&file, flags)?;
+        Command::new("/bin/bash")
+            .args(["-c", &format!("cat <&{number}")])
+            .uid(UID)
+            .gid(UID)
+            .stdin(Stdio::null())
+            .output()
+            .context("bash")
+    };
+    let closed = inherits(FdFlags::CLOEXEC)?;
+    ensure!(bed.saw(&words(&closed)).is_err(), "it needs no descriptor");
+    let output = inherits(FdFlags::empty())?;
+    bed.saw(&words(&output))?;
+    Ok(format!("the canary was read through descriptor {number}"))
 }
 
 /// A socket as a standard stream: a way to whoever has the other end.
@@ -411,32 +435,28 @@ pub(crate) fn socket_stream() -> anyhow::Result<String> {
     witness.saw(&words(&output))
 }
 
-/// A socket of the host's that a policy shows.
-pub(crate) fn shown_socket(which: Refused) -> anyhow::Result<String> {
+/// A socket at `path` under a plan: no hook of the cgroup's stands before it.
+pub(super) fn socket_without_hooks(
+    shown: Option<&str>,
+    own: impl FnOnce(&Place, &Path) -> anyhow::Result<()>,
+) -> anyhow::Result<String> {
     let bed = Bed::make()?;
     let nonce = scene::nonce()?;
-    let shown = [bed.place.shown()];
-    let path = bed.place.shown().join(socket_name(which));
+    let (path, folder, shows) = match shown {
+        Some(name) => {
+            let at = bed.place.shown();
+            (at.join(name), None, vec![at])
+        }
+        None => {
+            let folder = bed.place.host.workspace("work")?;
+            (folder.join("app.sock"), Some(folder), Vec::new())
+        }
+    };
     let listener = listen(&path)?;
+    own(&bed.place, &path)?;
     let witness = Witness::new(&nonce, move || Ok(listener.accept()?.0));
-    let said = speak(&bed, &[], Address::Path(path), &nonce, None, &shown)?;
-    witness.saw(&said)
-}
-
-/// A socket that lies in the workspace.
-pub(crate) fn workspace_socket() -> anyhow::Result<String> {
-    let bed = Bed::make()?;
-    let nonce = scene::nonce()?;
-    let folder = bed.place.host.workspace("work")?;
-    let path = folder.join("app.sock");
-    let listener = listen(&path)?;
-    chown(
-        &path,
-        Some(bed.place.host.operator()),
-        Some(bed.place.host.operator()),
-    )?;
-    let witness = Witness::new(&nonce, move || Ok(listener.accept()?.0));
-    let said = speak(&bed, &[], Address::Path(path), &nonce, Some(&folder), &[])?;
+    let to = Address::Path(path);
+    let said = speak(&bed, &[], to, &nonce, folder.as_deref(), &shows)?;
     witness.saw(&said)
 }
 
@@ -451,6 +471,17 @@ fn speak(
 ) -> anyhow::Result<String> {
     let programs = bed.programs();
     let probe = programs.join("custody-probe").display().to_string();
+    let input = order(address, nonce)?;
+    let command = [probe.as_str()];
+    let mut planned = Planned::new(&programs, without, &command);
+    planned.input = &input;
+    planned.workspace = workspace;
+    planned.shown = shown;
+    planned.run()
+}
+
+/// What the probe reads: to say `nonce` at `address`.
+pub(super) fn order(address: Address, nonce: &str) -> anyhow::Result<Vec<u8>> {
     let attack = Attack::Local {
         to: address,
         how: How::Stream,
@@ -459,13 +490,7 @@ fn speak(
             nonce: nonce.into(),
         },
     };
-    let input = serde_json::to_vec(&attack)?;
-    let command = [probe.as_str()];
-    let mut planned = Planned::new(&programs, without, &command);
-    planned.input = &input;
-    planned.workspace = workspace;
-    planned.shown = shown;
-    planned.run()
+    Ok(serde_json::to_vec(&attack)?)
 }
 
 /// A FIFO in the workspace, under `dev`.
@@ -592,13 +617,13 @@ impl Drop for Holder {
 }
 
 /// Who listens outside, and writes down what came.
-struct Witness {
+pub(super) struct Witness {
     nonce: String,
     heard: mpsc::Receiver<bool>,
 }
 
 impl Witness {
-    fn new<S: std::io::Read>(
+    pub(super) fn new<S: std::io::Read>(
         nonce: &str,
         open: impl FnOnce() -> std::io::Result<S> + Send + 'static,
     ) -> Self {
@@ -625,8 +650,13 @@ impl Witness {
         }
     }
 
-    fn saw(&self, said: &str) -> anyhow::Result<String> {
-        match self.heard.recv_timeout(PATIENCE) {
+    pub(super) fn saw(&self, said: &str) -> anyhow::Result<String> {
+        self.saw_within(PATIENCE, said)
+    }
+
+    /// The same of something that is over: it came already, or not at all.
+    pub(super) fn saw_within(&self, time: Duration, said: &str) -> anyhow::Result<String> {
+        match self.heard.recv_timeout(time) {
             Ok(true) => Ok(format!("the witness outside heard {}", self.nonce)),
             Ok(false) | Err(_) => bail!("the witness heard nothing: {said}"),
         }
@@ -634,7 +664,7 @@ impl Witness {
 }
 
 /// Whether `wanted` stands in memory of `pid` that it may write.
-fn is_in_memory(pid: Pid, wanted: &[u8]) -> anyhow::Result<bool> {
+pub(super) fn is_in_memory(pid: Pid, wanted: &[u8]) -> anyhow::Result<bool> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
     let mut memory = fs::File::open(format!("/proc/{pid}/mem"))?;
     for line in maps.lines() {

@@ -11,7 +11,7 @@ use std::{
         process::CommandExt as _,
     },
     path::Path,
-    process::{Command, Output},
+    process::{Child, Command, Output},
 };
 
 use anyhow::{Context as _, bail, ensure};
@@ -227,10 +227,10 @@ fn no_filter(which: Refused) -> anyhow::Result<String> {
     Ok(format!("refused configuration {}: {said}", which.id()))
 }
 
-/// Whoever has the uids came after custodyd looked around; it looks again before each start, and at all
-/// of them when it has been through the range.
+/// Whoever has the uids came after custodyd looked around. One that others have is passed over; when
+/// they have all, no session starts.
 fn uid_shared() -> anyhow::Result<String> {
-    const COUNT: u32 = 64;
+    const COUNT: u32 = 3;
     let mut place = Place::lay()?;
     let text = place.host.configuration_text()?;
     let line = text
@@ -247,22 +247,64 @@ fn uid_shared() -> anyhow::Result<String> {
         .host
         .write("custodyd.toml", 0o644, &text.replacen(line, &few, 1))?;
     place.host.up()?;
-    starts(&place, &mut place.run(PLAIN, Profile::Dev))?;
-    let others = (first..first + COUNT)
-        .map(|uid| Command::new("/bin/sleep").uid(uid).arg("60").spawn())
-        .collect::<Result<Vec<_>, _>>()?;
-    let said = (0..2)
-        .map(|_| refused_session(&place, &mut place.run(PLAIN, Profile::Dev)))
-        .collect::<anyhow::Result<Vec<String>>>();
-    for mut other in others {
-        other.kill()?;
-        other.wait()?;
+    let mut others = Others::default();
+    let after = |uid: u32| first + (uid - first + 1) % COUNT;
+    // Wherever in its range custodyd began, each of the places comes.
+    for _ in 0..COUNT {
+        let taken = after(uid_of_session(&place)?);
+        others.make(taken)?;
+        let got = uid_of_session(&place)?;
+        ensure!(got == after(taken), "not the next to {taken}: {got}");
+        others.end()?;
     }
-    let said = said?;
-    said.iter()
-        .find(|said| said.contains(Refused::AgentUidShared.id()))
-        .cloned()
-        .with_context(|| format!("no refusal says whose the uid is: {said:?}"))
+    for uid in first..first + COUNT {
+        others.make(uid)?;
+    }
+    let said = refused_session(&place, &mut place.run(PLAIN, Profile::Dev))?;
+    let again = refused_session(&place, &mut place.run(PLAIN, Profile::Dev))?;
+    let name = Refused::AgentUidShared.id();
+    ensure!(again.contains(name), "the second time: {again}");
+    others.end()?;
+    uid_of_session(&place)?;
+    Ok(said)
+}
+
+/// The uid of a session of `dev`, which must start.
+fn uid_of_session(place: &Place) -> anyhow::Result<u32> {
+    let output = place.shell(&mut place.run(PLAIN, Profile::Dev), "id -u")?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let uid = said.trim().parse().with_context(|| words(&output))?;
+    place
+        .host
+        .wait("it is gone", || place.host.session_cgroups().is_empty())?;
+    Ok(uid)
+}
+
+/// Processes of others.
+#[derive(Default)]
+struct Others(Vec<Child>);
+
+impl Others {
+    fn make(&mut self, uid: u32) -> anyhow::Result<()> {
+        let sleep = Command::new("/bin/sleep").uid(uid).arg("60").spawn()?;
+        self.0.push(sleep);
+        Ok(())
+    }
+
+    fn end(&mut self) -> anyhow::Result<()> {
+        for mut other in self.0.drain(..) {
+            other.kill()?;
+            other.wait()?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Others {
+    fn drop(&mut self) {
+        // The first failure is told already.
+        drop(self.end());
+    }
 }
 
 fn socket_shown(which: Refused) -> anyhow::Result<String> {

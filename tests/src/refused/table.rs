@@ -23,6 +23,8 @@ pub struct Configuration {
     /// Who permits what the attempt runs under: a shipped profile, `plan` (one that the suite hands to
     /// custody-launch) or `bare` (nothing of ours around it).
     pub attempted_under: String,
+    /// The layer that still refuses the effect in that profile.
+    pub held_by: Option<String>,
     /// The test that it does not start.
     pub test: String,
     /// The attempt that reaches its effect where it is permitted.
@@ -56,10 +58,13 @@ pub fn table() -> anyhow::Result<Vec<Configuration>> {
 
 #[cfg(test)]
 mod tests {
-    use custody_wire::{profile::Profile, refused::Refused};
+    use custody_wire::{layer::Layer, profile::Profile, refused::Refused};
 
     use super::*;
-    use crate::{attempts::refused_configurations, refused::provoked};
+    use crate::{
+        attempts::{self, refused_configurations},
+        refused::provoked,
+    };
 
     #[test]
     fn the_table_and_the_code_say_the_same() {
@@ -111,6 +116,17 @@ mod tests {
                 .unwrap_or_else(|| panic!("{}: no attempt", row.id));
             assert_eq!(row.attempt, attempt.id);
             assert_eq!(row.attempted_under, attempt.under.name(), "{}", row.id);
+            let held_by = attempt.held_by.map(Layer::name);
+            assert_eq!(row.held_by.as_deref(), held_by, "{}", row.id);
+            let permits = row.permitted_by.contains(&row.attempted_under);
+            assert_eq!(
+                permits,
+                !row.permitted_by.is_empty(),
+                "{}: what a shipped profile permits is tried in one",
+                row.id
+            );
+            let row_of_suite = attempts::all().iter().any(|it| it.id == row.attempt);
+            assert!(!row_of_suite, "{}: it has its own runner", row.id);
             assert!(
                 !row.blind_spot.is_empty() && !row.what_to_do.is_empty(),
                 "{}",

@@ -106,20 +106,25 @@ impl Custodyd {
     /// process of one of them cannot keep the next session from starting.
     ///
     /// # Errors
-    /// Who has the last that was tried, or that there is none.
+    /// Who has the last that was tried, or one of those that were left out; else that there is none.
     pub(super) fn unshared_uid(&mut self, profile: Profile) -> Result<u32, StartRefusal> {
+        let look = |uid| passed(profile, host::uid_in_use(uid).into_iter().collect());
         let mut shared = Vec::new();
+        let mut last = None;
         let found = loop {
             let Some(uid) = self.agents.take() else {
-                break Err(StartRefusal::NoUid);
+                let mut left_out = self.agents.foreign().take(UIDS_TRIED);
+                let whose = last.or_else(|| left_out.find_map(|uid| look(uid).err()));
+                break Err(whose.unwrap_or(StartRefusal::NoUid));
             };
-            match passed(profile, host::uid_in_use(uid).into_iter().collect()) {
+            match look(uid) {
                 Ok(_) => break Ok(uid),
                 Err(refusal) => {
                     shared.push(uid);
                     if shared.len() >= UIDS_TRIED {
                         break Err(refusal);
                     }
+                    last = Some(refusal);
                 }
             }
         };

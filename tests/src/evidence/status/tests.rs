@@ -297,6 +297,7 @@ fn a_refused_configuration_is_a_caveat_with_its_blind_spot_and_covers_its_own_at
         attempted_under: "plan".into(),
         not_started: seen(true),
         reached_where_permitted: seen(false),
+        still_refused: None,
         blind_spot: "nothing".into(),
     };
     let text = of_refused(&configuration);
