@@ -124,7 +124,7 @@ impl Client {
     ///
     /// # Errors
     /// When none come, or too many, or the client stalls; the connection is to end.
-    pub async fn beside<T: Send + 'static>(
+    pub async fn beside<T: Clone + Send + 'static>(
         &mut self,
         for_as_long: T,
     ) -> Result<Given<T>, ClientError> {
@@ -132,8 +132,15 @@ impl Client {
             loop {
                 self.stream.readable().await?;
                 let stream = self.stream.as_fd().try_clone_to_owned()?;
-                // Where too many come, the receiving itself closes them.
-                let taken = spawn_blocking(move || take(&stream)).await?;
+                // Where they are not taken, the thread that received them closes them: it has the
+                // place until it has done so, whether or not anybody waits for it still.
+                let kept = for_as_long.clone();
+                let taken = spawn_blocking(move || {
+                    let taken = take(&stream);
+                    drop(kept);
+                    taken
+                })
+                .await?;
                 match taken {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         // Tokio is to wait for the next edge; not if the bytes came meanwhile,

@@ -81,7 +81,9 @@ rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [file] * int(c
 control.sendmsg([bytes.fromhex(frame)], [] if beside == 'after' else rights)
 if beside == 'after':
     control.sendmsg([b'\\0'], rights)
-sys.stdout.buffer.write(control.recv(65536) or b'nothing')
+head = control.recv(4, socket.MSG_WAITALL)
+body = control.recv(int.from_bytes(head, 'little'), socket.MSG_WAITALL) if head else b'nothing'
+sys.stdout.buffer.write(head + body)
 sys.stdout.flush()
 os.close(1)
 sys.stdin.read()";
