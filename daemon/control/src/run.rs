@@ -1,7 +1,7 @@
 //! One session from the request to its end.
 
 use std::{
-    os::fd::{AsFd as _, BorrowedFd},
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     sync::Arc,
     time::Duration,
 };
@@ -19,7 +19,7 @@ use tokio::{sync::mpsc, time::sleep};
 
 use crate::{
     caller::{self, NotAllowed},
-    client::{Client, ClientError, Given, Silence},
+    client::{Client, ClientError, Silence},
     command::{self, CommandError},
     custodyd::{Notice, OrderError},
     opening::OpenError,
@@ -46,6 +46,8 @@ const SIGNAL_PACE: Duration = Duration::from_millis(10);
 /// Why a session does not start.
 #[derive(Debug, thiserror::Error)]
 enum Refusal {
+    #[error("you have a `custody doctor` that runs; wait for it")]
+    Busy,
     #[error(transparent)]
     Command(#[from] CommandError),
     #[error("custodyd does not take orders; is the service stopping?")]
@@ -54,6 +56,8 @@ enum Refusal {
     Doctor,
     #[error("{found} descriptors came with the request where {expected} were announced")]
     Descriptors { found: usize, expected: usize },
+    #[error("a memory file for the command")]
+    MemoryFile(#[source] std::io::Error),
     #[error(transparent)]
     NotAllowed(#[from] NotAllowed),
     #[error(transparent)]
@@ -86,9 +90,17 @@ pub(crate) async fn run(
 ) -> Result<(), ClientError> {
     // Whoever may not run this gets no descriptor taken from him.
     let begun = match admit(service, caller, &request) {
+        // What is run is known: nothing that he gives is looked at.
+        Ok(policy) if policy.as_str() == doctor::POLICY => {
+            client.pass_over().await?;
+            match one_doctor(service, caller, &policy) {
+                Ok(command) => start(service, client, caller, request, policy, &[command]).await,
+                Err(refusal) => Err(refusal),
+            }
+        }
         Ok(policy) => {
             let given = client.beside(place).await?;
-            start(service, client, caller, request, policy, given).await
+            start(service, client, caller, request, policy, given.fds()).await
         }
         Err(refusal) => {
             client.pass_over().await?;
@@ -136,7 +148,7 @@ fn admit(
     caller: &Caller,
     request: &operator::Run,
 ) -> Result<PolicyName, Refusal> {
-    // Everyone may have that: it gives nothing, and runs one program of ours.
+    // It gives nothing, and runs one program of ours: whoever may have any session may have it.
     if let Some(policy) = &request.policy
         && policy.as_str() == doctor::POLICY
     {
@@ -145,10 +157,15 @@ fn admit(
             && request.task.is_none()
             && request.values.is_empty()
             && request.owned.is_empty();
-        return if plain {
+        return if !plain {
+            Err(Refusal::Doctor)
+        } else if caller::may_anything(&service.access, caller) {
             Ok(policy.clone())
         } else {
-            Err(Refusal::Doctor)
+            Err(Refusal::NotAllowed(NotAllowed::Policy {
+                uid: caller.uid,
+                policy: policy.clone(),
+            }))
         };
     }
     let policy = choose(service, caller, request.policy.clone())?;
@@ -162,6 +179,14 @@ fn admit(
     Ok(policy)
 }
 
+/// The command of `custody doctor`, if `caller` has no such session yet.
+fn one_doctor(service: &Service, caller: &Caller, policy: &PolicyName) -> Result<OwnedFd, Refusal> {
+    if service.sessions.has(caller.uid, policy) {
+        return Err(Refusal::Busy);
+    }
+    custody_sys::memfd::sealed(c"command", &doctor::command()).map_err(Refusal::MemoryFile)
+}
+
 /// Everything that can be checked here is, before anything is begun.
 async fn start(
     service: &Service,
@@ -169,7 +194,7 @@ async fn start(
     caller: &Caller,
     request: operator::Run,
     policy: PolicyName,
-    given: Given<Arc<Place>>,
+    fds: &[OwnedFd],
 ) -> Result<(Listed, mpsc::UnboundedReceiver<Notice>), Refusal> {
     let operator::Run {
         policy: _named,
@@ -181,12 +206,11 @@ async fn start(
         tty,
     } = request;
     let expected = 1 + usize::from(workspace);
-    let fds = given.fds();
-    let mut fds_ = fds.iter();
+    let mut given = fds.iter();
     let (Some(command), folder, None) = (
-        fds_.next(),
-        workspace.then(|| fds_.next()).flatten(),
-        fds_.next(),
+        given.next(),
+        workspace.then(|| given.next()).flatten(),
+        given.next(),
     ) else {
         let found = fds.len();
         return Err(Refusal::Descriptors { found, expected });
@@ -196,9 +220,6 @@ async fn start(
         return Err(Refusal::Descriptors { found, expected });
     }
     command::check(command)?;
-    if policy.as_str() == doctor::POLICY && !command::is_doctors(command)? {
-        return Err(Refusal::Doctor);
-    }
     let path = match folder {
         Some(folder) => Some(workspace::path_of(folder, caller.uid)?),
         None => None,

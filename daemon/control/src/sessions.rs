@@ -93,6 +93,13 @@ impl Sessions {
             .collect()
     }
 
+    /// Whether the user has one under `policy`, started or not.
+    pub fn has(&self, caller_uid: u32, policy: &PolicyName) -> bool {
+        self.all()
+            .values()
+            .any(|session| session.caller_uid == caller_uid && session.policy == *policy)
+    }
+
     /// What closes when `session` is over, if it lives and `caller` may stop it. Another's session
     /// and none at all are the same answer.
     pub fn to_stop(&self, session: SessionId, caller: &Caller) -> Option<watch::Receiver<()>> {

@@ -1,9 +1,10 @@
 //! `custody doctor`: the session that it starts, and forgets.
 //!
 //! The session is an ordinary one under a built-in policy that gives no tool; its command can be no
-//! other than [`PROGRAM`] with [`ARGUMENT`], and it has no workspace and no terminal. So every operator
-//! may have it. The program tries what a session must not be able to do and prints one line for each
-//! attempt: its name, a tab, and the errno of the kernel's answer, 0 where it succeeded.
+//! other than [`PROGRAM`] with [`ARGUMENT`], and it has no workspace and no terminal. So whoever some
+//! rule admits to anything may have it, one at a time. The program tries what a session must not be able
+//! to do and prints one line for each attempt: its name, a tab, and the errno of the kernel's answer, 0
+//! where it succeeded.
 
 use crate::launch::PROGRAMS;
 

@@ -57,6 +57,30 @@ fn a_rule_gives_its_policies_and_values_and_nobody_else_anything() {
 }
 
 #[test]
+fn the_doctor_is_for_whoever_some_rule_admits_and_runs_its_own_command_one_at_a_time() {
+    if !is_root() {
+        return;
+    }
+    let control = Control::start(RULES);
+    let other = command();
+    let doctor = || run(a_run(custody_wire::doctor::POLICY));
+    let mut stranger = client_of(4002, &control.socket());
+    let why = stranger.refused(&doctor(), &[other.as_fd()]);
+    assert!(why.contains("uid 4002 may not use policy"), "{why}");
+    nothing_was_begun(&control);
+
+    let mut his = client_of(4001, &control.socket());
+    his.send(&doctor(), &[other.as_fd()]);
+    let (_start, fds) = control.orders.start();
+    let bytes = memfd::read(&fds[1], 4096).unwrap();
+    assert_eq!(bytes, custody_wire::doctor::command());
+    assert_eq!(fds.len(), 2);
+    let mut again = client_of(4001, &control.socket());
+    let why = again.refused(&doctor(), &[]);
+    assert!(why.contains("wait for it"), "{why}");
+}
+
+#[test]
 fn without_a_rule_root_alone_may() {
     if !is_root() {
         return;
