@@ -80,7 +80,11 @@ pub(super) const ALL: &[Attempt] = &[
             })
         }),
         before: |scene, at| Ok(lay_out(scene, at, "owned")?),
-        notes: &[LAID_OUT],
+        notes: &[
+            LAID_OUT,
+            "in a session the id-mapped mount answers first (EOVERFLOW: root is not in its map); \
+             alone it does not refuse a caller who is root",
+        ],
         ..Attempt::BASE
     },
     Attempt {
@@ -88,7 +92,12 @@ pub(super) const ALL: &[Attempt] = &[
         class: Class::Confinement,
         mechanism: "a device node",
         question: "Can a device be made in the workspace, where nodes count outside?",
-        promised: AS_ROOT,
+        promised: Promised::Layers(&[
+            &[Layer::Landlock],
+            &[Layer::CgroupDevice],
+            &[Layer::Uid],
+            &[Layer::Capabilities],
+        ]),
         source: "kernel.md attempt 47",
         owner: Owner::Root,
         workspace: Workspace::Shared,
@@ -115,7 +124,7 @@ pub(super) const ALL: &[Attempt] = &[
         class: Class::SharedProcessCredential,
         mechanism: "a symlink out of the workspace",
         question: "Does a link in the workspace lead to a file outside of it?",
-        promised: OUTSIDE,
+        promised: Promised::Layers(&[&[Layer::MountNamespace], &[Layer::Uid]]),
         source: "CVE-2026-34078's class; sandbox-runtime's symlink boundary tests",
         owner: Owner::Root,
         workspace: Workspace::Shared,
@@ -128,7 +137,11 @@ pub(super) const ALL: &[Attempt] = &[
             let link = at_nonce(scene, &at.nonce, "link");
             Ok(std::os::unix::fs::symlink(&scene.credential_file, link)?)
         },
-        notes: &["the link is there already: refused is what it leads to"],
+        notes: &[
+            "the link is there already: refused is what it leads to",
+            "Landlock is no leg: the file that it leads to lies below the host's /tmp, and a \
+             session may read below its own",
+        ],
         twin: |scene, _| {
             planted(
                 scene,
@@ -168,7 +181,7 @@ pub(super) const ALL: &[Attempt] = &[
         class: Class::SharedProcessCredential,
         mechanism: "`..` of a folder that was moved out of the workspace",
         question: "Does a folder that the host moves out of the workspace take the agent along?",
-        promised: Promised::Layers(&[&[Layer::MountNamespace], &[Layer::Landlock]]),
+        promised: Promised::Layers(&[&[Layer::MountNamespace]]),
         source: "path_connected() of fs/namei.c: the escape by rename that bind mounts had",
         owner: Owner::Operator,
         workspace: Workspace::Shared,
@@ -203,6 +216,10 @@ pub(super) const ALL: &[Attempt] = &[
             left(scene, at, "moves", |_| Ok(None))
         }),
         before: |scene, at| Ok(moves(scene, at)?),
+        notes: &[
+            "Landlock is not promised: alone it refuses the write by which the agent says that it \
+             is in the folder, so that the folder is not moved and nothing is shown",
+        ],
         ..Attempt::BASE
     },
     Attempt {
