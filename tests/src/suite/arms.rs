@@ -235,8 +235,9 @@ impl Stderr {
     }
 }
 
-/// How long an effect may be on its way to the witness when nothing refused it.
-pub const ON_ITS_WAY: Duration = Duration::from_secs(1);
+/// How long an effect may be on its way to the witness when nothing refused it: an emulated machine
+/// with one processor may not come to run the witness for seconds.
+pub const ON_ITS_WAY: Duration = Duration::from_secs(10);
 
 /// What the witness has recorded under `nonce`, at once or within `patience`.
 ///
