@@ -16,8 +16,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use custody_sys::memfd;
 use custody_wire::{
-    launch::{Kind, LISTENER, Limits, Outcome, Plan, Role, Session as Confined, Workspace},
+    doctor,
+    launch::{
+        COMMAND_CAP, Kind, LISTENER, Limits, Outcome, Plan, Role, Session as Confined, Workspace,
+    },
     profile::Profile,
     refused::Refused,
     supervise::{ControlNotice, End, Start, StartRefusal},
@@ -160,6 +164,15 @@ impl Custodyd {
                 "{} descriptors came; {wanted} were named",
                 fds.len()
             ));
+        }
+        if start.policy.as_str() == doctor::POLICY {
+            let plain = fds.len() == 1 && start.tty.is_none();
+            if !plain || !fds.first().is_some_and(is_doctors) {
+                return order(format!(
+                    "policy `{}` is for `custody doctor` alone",
+                    doctor::POLICY
+                ));
+            }
         }
         let workspace = match (&start.workspace, fds.get(1)) {
             (Some(path), Some(fd)) => Some(self.check_workspace(fd, path, caller, profile)?),
@@ -412,6 +425,11 @@ impl Custodyd {
     }
 }
 
+/// Whether it is the command of `custody doctor`: whoever may have no other session may have that.
+fn is_doctors(command: &OwnedFd) -> bool {
+    memfd::read(command, COMMAND_CAP).is_ok_and(|bytes| bytes == doctor::command())
+}
+
 /// The workspace is Custody's own place, or holds it. Every profile refuses that.
 fn holds_state(profile: Profile, found: String) -> StartRefusal {
     let finding = Finding::new(Refused::WorkspaceHoldsState, found);
@@ -439,5 +457,20 @@ pub(super) fn failed(step: &str, error: &(dyn std::error::Error + 'static)) -> S
     StartRefusal::Failed {
         step: format!("{step}: {}", chain(error)),
         errno: errno_of(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_other_command_is_the_doctors() {
+        let sealed = |bytes: &[u8]| memfd::sealed(c"command", bytes).unwrap();
+        let his = doctor::command();
+        assert!(is_doctors(&sealed(&his)));
+        let mut more = his;
+        more.extend_from_slice(b"LD_PRELOAD=/x.so\0");
+        assert!(!is_doctors(&sealed(&more)));
     }
 }
