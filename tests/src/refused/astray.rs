@@ -26,7 +26,7 @@ use caps::CapSet;
 use custody_sys::{channel, fd, process, seccomp};
 use custody_wire::{
     Message as _, frame,
-    launch::{CHANNEL_FD, Kind, Plan, Report, Role},
+    launch::{CHANNEL_FD, Kind, Plan, Ready, Report, Role},
     layer::{self, Layer, Status},
 };
 use nix::{
@@ -92,11 +92,27 @@ pub fn main() -> anyhow::Result<()> {
     let folder = own.parent().context("no folder")?.to_owned();
     let channel = fd::take(CHANNEL_FD)?;
     let mut bytes = vec![0; Plan::CAP];
-    let len = recv(
-        std::os::fd::AsRawFd::as_raw_fd(&channel),
-        &mut bytes,
-        MsgFlags::MSG_PEEK,
-    )?;
+    let peek = |bytes: &mut [u8]| {
+        recv(
+            std::os::fd::AsRawFd::as_raw_fd(&channel),
+            bytes,
+            MsgFlags::MSG_PEEK,
+        )
+    };
+    let mut len = peek(&mut bytes)?;
+    // Started ahead of its session, it waits: one that ended would be handed a plan all the same,
+    // until custodyd has noticed.
+    if frame::parse::<Ready>(bytes.get(..len).unwrap_or_default()).is_ok() {
+        drop(channel::recv(
+            channel.as_fd(),
+            &mut bytes,
+            channel::MAX_FDS,
+        )?);
+        len = peek(&mut bytes)?;
+    }
+    if len == 0 {
+        return Ok(()); // no session came
+    }
     let plan: Plan = frame::parse(bytes.get(..len).unwrap_or_default())?;
     if matches!(plan.kind, Kind::Service(_)) {
         fd::open_on_exec(&channel)?;
