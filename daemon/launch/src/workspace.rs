@@ -7,23 +7,20 @@
 use std::{
     fs::{self, File},
     io,
-    os::{
-        fd::OwnedFd,
-        unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
-    },
+    os::{fd::OwnedFd, unix::fs::MetadataExt as _},
     path::{Path, PathBuf},
 };
 
 use custody_sys::{
     mount::{Attributes, Depth, Tree},
-    path,
+    mountinfo, path,
     user_namespace::{self, Pair},
 };
 use custody_wire::{launch::Workspace, layer::Layer};
 
 use crate::{
     failure::{Failure, Step as _},
-    observe, protected,
+    protected,
     root::{Mounting as _, Root, check_place},
 };
 
@@ -117,9 +114,8 @@ fn the_same_folder(workspace: &Workspace, given: OwnedFd) -> Result<OwnedFd, Fai
 
 /// Mounts below the workspace would not be shown, and what is under them would.
 fn no_nested_mounts(shown: &Path) -> Result<(), Failure> {
-    let mounts = observe::read("/proc/self/mountinfo")
-        .step(|| "read(2) of `/proc/self/mountinfo`".into())?;
-    match nested(&mounts, shown) {
+    let below = mountinfo::below(shown).step(|| "read(2) of `/proc/self/mountinfo`".into())?;
+    match below.first() {
         None => Ok(()),
         Some(inner) => Err(Failure::refused(
             Some(Layer::MountNamespace),
@@ -130,34 +126,6 @@ fn no_nested_mounts(shown: &Path) -> Result<(), Failure> {
             ),
         )),
     }
-}
-
-/// The first mount point strictly below `shown` (proc_pid_mountinfo(5), field 5).
-fn nested(mountinfo: &[u8], shown: &Path) -> Option<PathBuf> {
-    mountinfo
-        .split(|byte| *byte == b'\n')
-        .filter_map(|line| line.split(|byte| *byte == b' ').nth(4))
-        .map(|point| PathBuf::from(std::ffi::OsStr::from_bytes(&unescape(point))))
-        .find(|point| point.starts_with(shown) && point != shown)
-}
-
-/// Space, tab, newline and backslash come as three octal digits.
-fn unescape(text: &[u8]) -> Vec<u8> {
-    let mut plain = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((first, tail)) = rest.split_first() {
-        let octal = match (first, tail) {
-            (b'\\', [a, b, c, after @ ..]) => std::str::from_utf8(&[*a, *b, *c])
-                .ok()
-                .and_then(|digits| u8::from_str_radix(digits, 8).ok())
-                .map(|byte| (byte, after)),
-            _ => None,
-        };
-        let (byte, after) = octal.unwrap_or((*first, tail));
-        plain.push(byte);
-        rest = after;
-    }
-    plain
 }
 
 /// The file system's magic number, by name where it is a common one (statfs(2)).
@@ -171,29 +139,5 @@ fn file_system(fd: &OwnedFd) -> String {
             other => format!("{other:#x}"),
         },
         Err(_unknown) => "unknown".into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const INFO: &[u8] = b"22 1 254:0 / / rw,relatime - ext4 /dev/root rw\n\
-        30 22 0:25 / /work/a\\040b/inner rw - tmpfs tmpfs rw\n\
-        31 22 0:26 / /workshop rw - tmpfs tmpfs rw\n";
-
-    #[test]
-    fn a_mount_below_is_found_and_one_beside_is_not() {
-        let found = nested(INFO, Path::new("/work"));
-        assert_eq!(found, Some(PathBuf::from("/work/a b/inner")));
-        assert_eq!(nested(INFO, Path::new("/work/a b/inner")), None);
-        assert_eq!(nested(INFO, Path::new("/worksho")), None);
-        assert!(nested(INFO, Path::new("/")).is_some());
-    }
-
-    #[test]
-    fn octal_escapes_are_undone_and_nothing_else() {
-        assert_eq!(unescape(br"a\040b\134c"), br"a b\c");
-        assert_eq!(unescape(br"a\9\04"), br"a\9\04");
     }
 }

@@ -8,12 +8,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use custody_sys::path::is_plain_absolute;
+use custody_sys::{mountinfo, path::is_plain_absolute};
 use custody_wire::launch::Workspace;
 use nix::sys::stat::{SFlag, fstat};
-use procfs::process::Process;
-
-use crate::checks::kernel::mounts_below;
 
 /// File systems of the kernel's own that can be id-mapped (FS_ALLOW_IDMAP in Linux 6.12) and hold
 /// a work tree.
@@ -142,9 +139,7 @@ pub fn check(
             caller,
         });
     }
-    let below = mounts_below(path).map_err(|error| WorkspaceError::Look {
-        why: error.to_string(),
-    })?;
+    let below = mountinfo::below(path).map_err(look)?;
     if let Some(mount) = below.into_iter().next() {
         return Err(WorkspaceError::Mounts { mount });
     }
@@ -161,12 +156,8 @@ fn file_system(fd: &OwnedFd) -> Result<String, WorkspaceError> {
     let id: Option<i32> = info
         .lines()
         .find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
-    let mounts = Process::myself()
-        .and_then(|me| me.mountinfo())
-        .map_err(|error| WorkspaceError::Look {
-            why: error.to_string(),
-        })?;
-    let mount = mounts.into_iter().find(|mount| Some(mount.mnt_id) == id);
+    let mounts = mountinfo::own().map_err(look)?;
+    let mount = mounts.into_iter().find(|mount| Some(mount.id) == id);
     // A mount of another mount namespace is in no table of ours.
     mount
         .map(|mount| mount.fs_type)

@@ -15,6 +15,7 @@ pub mod landlock;
 pub mod memfd;
 pub mod memory;
 pub mod mount;
+pub mod mountinfo;
 pub mod path;
 pub mod peer;
 pub mod pidfd;

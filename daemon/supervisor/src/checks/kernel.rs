@@ -2,11 +2,11 @@
 
 use std::{
     fs, io,
-    os::unix::{ffi::OsStrExt as _, fs::MetadataExt as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
-use custody_sys::{cgroup::Cgroup, landlock};
+use custody_sys::{cgroup::Cgroup, landlock, mountinfo};
 use nix::libc;
 use procfs::{ProcError, process::Process};
 
@@ -113,14 +113,14 @@ pub fn cgroup_base(configured: Option<&Path>) -> Result<PathBuf, KernelError> {
         };
     }
     let me = Process::myself()?;
-    let root = me
-        .mountinfo()?
+    let root = mountinfo::own()
+        .map_err(|error| ProcError::Io(error, None))?
         .into_iter()
         .filter(|mount| mount.fs_type == "cgroup2")
         // The whole hierarchy, where a part of it is bound elsewhere.
-        .min_by_key(|mount| mount.root != "/")
+        .min_by_key(|mount| mount.root != Path::new("/"))
         .ok_or(KernelError::NoCgroup2)?
-        .mount_point;
+        .point;
     let own = me.cgroups()?.into_iter().find(|group| group.hierarchy == 0);
     let service = own.filter(|group| group.pathname.ends_with(".service"));
     Ok(match service {
@@ -150,43 +150,6 @@ pub fn has_own_mounts() -> bool {
     }
 }
 
-/// The mount points that lie below `path`, `path` itself left out.
-///
-/// # Errors
-/// When procfs does not say.
-pub fn mounts_below(path: &Path) -> Result<Vec<PathBuf>, KernelError> {
-    let mounts = Process::myself()?.mountinfo()?;
-    Ok(mounts
-        .into_iter()
-        .map(|mount| unescape(&mount.mount_point))
-        .filter(|point| point != path && point.starts_with(path))
-        .collect())
-}
-
-/// proc_pid_mountinfo(5) writes space, tab, newline and backslash as three octal digits.
-fn unescape(path: &Path) -> PathBuf {
-    let mut rest = path.as_os_str().as_bytes();
-    let mut out = Vec::with_capacity(rest.len());
-    while let Some((byte, tail)) = rest.split_first() {
-        let octal = match rest {
-            [
-                b'\\',
-                a @ b'0'..=b'3',
-                b @ b'0'..=b'7',
-                c @ b'0'..=b'7',
-                tail @ ..,
-            ] => Some(((a - b'0') * 64 + (b - b'0') * 8 + (c - b'0'), tail)),
-            _ => None,
-        };
-        let (byte, tail) = octal.unwrap_or((*byte, tail));
-        out.push(byte);
-        rest = tail;
-    }
-    PathBuf::from(std::ffi::OsString::from(
-        String::from_utf8_lossy(&out).into_owned(),
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,23 +161,5 @@ mod tests {
         assert!(version("6.9.0").unwrap() < FLOOR);
         assert!(version("10.0.0").unwrap() > FLOOR);
         assert_eq!(version("linux"), None);
-    }
-
-    #[test]
-    fn a_mount_point_with_a_space_is_found() {
-        assert_eq!(unescape(Path::new("/a\\040b\\134c")), Path::new("/a b\\c"));
-        assert_eq!(unescape(Path::new("/a\\04")), Path::new("/a\\04"));
-    }
-
-    #[test]
-    fn the_mounts_below_root_are_there_and_root_is_not() {
-        let below = mounts_below(Path::new("/")).unwrap();
-        assert!(below.contains(&"/proc".into()));
-        assert!(!below.contains(&"/".into()));
-        assert!(
-            mounts_below(Path::new("/proc/self/nothing"))
-                .unwrap()
-                .is_empty()
-        );
     }
 }

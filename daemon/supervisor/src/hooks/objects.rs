@@ -11,9 +11,9 @@ use std::{
 };
 
 use agent_ebpf::Object;
+use custody_sys::mountinfo;
 use custody_sys::path::open;
 use nix::fcntl::OFlag;
-use procfs::process::Process;
 
 /// The object behind `path`; none if there is nothing.
 ///
@@ -56,15 +56,10 @@ fn device(fd: impl AsFd) -> io::Result<u32> {
     let id: Option<i32> = info
         .lines()
         .find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
-    let mounts = Process::myself()
-        .and_then(|me| me.mountinfo())
-        .map_err(io::Error::other)?;
-    let mount = mounts.into_iter().find(|mount| Some(mount.mnt_id) == id);
-    let device = mount.and_then(|mount| {
-        let (major, minor) = mount.majmin.split_once(':')?;
-        let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
-        Some((major << 20) | minor)
-    });
+    let mount = mountinfo::own()?
+        .into_iter()
+        .find(|mount| Some(mount.id) == id);
+    let device = mount.map(|mount| (mount.device.0 << 20) | mount.device.1);
     device.ok_or_else(|| io::Error::other("its mount is not in /proc/self/mountinfo"))
 }
 
