@@ -57,7 +57,7 @@ impl Custodyd {
         }
     }
 
-    /// Whether there was one.
+    /// Whether there may be another in this turn.
     fn take_order(&mut self, service: Service) -> Result<bool, OrderError> {
         match service {
             Service::Control => {
@@ -69,7 +69,12 @@ impl Custodyd {
                     ControlOrder::Signal { session, signal } => {
                         self.signal_session(session, signal)
                     }
-                    ControlOrder::Start(start) => self.start_session(start, fds),
+                    ControlOrder::Start(start) => {
+                        self.start_session(start, fds);
+                        self.slots.serves(service);
+                        // The others have their turn first: a start takes long.
+                        return Ok(false);
+                    }
                     ControlOrder::Stop { session } => {
                         self.stop_session(session, "stopped by an operator");
                     }

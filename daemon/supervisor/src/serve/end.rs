@@ -245,9 +245,20 @@ impl Custodyd {
             .map(|(number, _)| *number)
             .collect();
         for number in overdue {
+            // It may have done so while this thread did something else.
+            if self
+                .processes
+                .get(&number)
+                .is_some_and(|(_, it)| it.is_launching())
+            {
+                self.channel_ready(number);
+            }
             let Some((part, process)) = self.processes.get_mut(&number) else {
                 continue;
             };
+            if process.deadline.is_none_or(|at| now < at) {
+                continue;
+            }
             process.deadline = None;
             if process.is_launching() {
                 let part = *part;
