@@ -289,6 +289,7 @@ impl Custodyd {
                 Err(error) => tracing::warn!(error = chain(&error), "the count of lost denials"),
             }
             self.look_again();
+            self.retire_outdated();
             if let Err(error) = self.protect_again() {
                 tracing::warn!(error = chain(&error), "what no session may touch");
             }

@@ -97,8 +97,9 @@ impl Custodyd {
         Ok(false)
     }
 
-    /// A spare that was born under other mounts would not show those of today.
-    fn retire_outdated(&mut self) {
+    /// A spare that was born under other mounts would not show those of today, and keeps those that
+    /// are gone.
+    pub(super) fn retire_outdated(&mut self) {
         if !self.spares.are_mounts_the_same() {
             for number in self.numbers_of(|part| part == Part::Spare) {
                 self.retire(number);
