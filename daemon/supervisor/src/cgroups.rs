@@ -30,12 +30,6 @@ pub enum CgroupError {
         /// Where.
         path: PathBuf,
     },
-    /// Processes of an earlier run do not die.
-    #[error("processes of an earlier run in `{path}` do not die")]
-    Leftovers {
-        /// Where.
-        path: PathBuf,
-    },
     /// The kernel refused.
     #[error("cgroup `{path}`")]
     Make {
@@ -107,12 +101,18 @@ impl Cgroups {
     /// # Errors
     /// When it cannot be made.
     pub fn fresh(&mut self, group: Group, name: &str) -> Result<Cgroup, CgroupError> {
-        self.number = self.number.saturating_add(1);
-        let path = self
-            .group(group)
-            .path()
-            .join(format!("{name}-{}", self.number));
-        Cgroup::create(&path).map_err(failed(&path))
+        loop {
+            self.number = self.number.saturating_add(1);
+            let path = self
+                .group(group)
+                .path()
+                .join(format!("{name}-{}", self.number));
+            match Cgroup::create(&path) {
+                // An earlier run's, with what does not die.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => return made.map_err(failed(&path)),
+            }
+        }
     }
 
     /// Removes all of it, at the end, when everything is empty.
@@ -179,7 +179,8 @@ fn move_to(folder: &Path) -> io::Result<()> {
     fs::write(folder.join("cgroup.procs"), "0")
 }
 
-/// Kills what is below `group` and removes the folders.
+/// Kills what is below `group` and removes the folders. A process that hangs in a system call does
+/// not die: its folder stays, killed, under the hooks of its group.
 fn clear(group: &Path) -> Result<(), CgroupError> {
     let deadline = Instant::now() + LEFTOVERS_MAX;
     for entry in fs::read_dir(group).map_err(failed(group))? {
@@ -191,13 +192,16 @@ fn clear(group: &Path) -> Result<(), CgroupError> {
             tracing::warn!(cgroup = %path.display(), "killing what an earlier run left");
         }
         cgroup::kill(&path).map_err(failed(&path))?;
-        while !cgroup::is_empty(&path).map_err(failed(&path))? {
-            if Instant::now() > deadline {
-                return Err(CgroupError::Leftovers { path });
-            }
+        while !cgroup::is_empty(&path).map_err(failed(&path))? && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
-        cgroup::remove(&path).map_err(failed(&path))?;
+        if let Err(error) = cgroup::remove(&path) {
+            tracing::warn!(
+                cgroup = %path.display(),
+                %error,
+                "what an earlier run left does not die, and stays confined"
+            );
+        }
     }
     Ok(())
 }
@@ -214,5 +218,27 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> CgroupError {
     move |source| CgroupError::Make {
         path: path.clone(),
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checks::kernel::cgroup_base;
+
+    #[test]
+    fn a_folder_that_an_earlier_run_had_to_leave_is_in_nobodys_way() {
+        if !nix::unistd::geteuid().is_root() {
+            println!("not attempted: needs root");
+            return;
+        }
+        let name = format!("custody-names-{}", std::process::id());
+        let base = cgroup_base(None).unwrap().join(name);
+        let mut cgroups = Cgroups::make(&base).unwrap();
+        let left = cgroups.group(Group::Agents).path().join("spare-1");
+        fs::create_dir(&left).unwrap();
+        let fresh = cgroups.fresh(Group::Agents, "spare").unwrap();
+        assert_ne!(fresh.path(), left);
+        cgroups.remove().unwrap();
     }
 }

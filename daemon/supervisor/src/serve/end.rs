@@ -25,6 +25,10 @@ const LAST_WORDS: Duration = Duration::from_millis(100);
 /// How long the services may take to end.
 const SERVICES_MAX: Duration = Duration::from_secs(3);
 
+/// How long custodyd waits for all of it: a program that hangs in a system call cannot be ended, and
+/// its hooks stay.
+const ENDING_MAX: Duration = Duration::from_secs(12);
+
 impl Custodyd {
     /// A launch reported, a session said how its command ended, or a channel closed.
     pub(super) fn channel_ready(&mut self, number: u64) {
@@ -294,6 +298,7 @@ impl Custodyd {
             notify(&[sd_notify::NotifyState::Stopping]);
             self.stop_starting();
             self.mode = Mode::EndingSessions;
+            self.end_by = Some(Instant::now() + ENDING_MAX);
             self.kill_part(Part::Spare);
             self.end_all_sessions("custodyd ends");
         }
@@ -329,6 +334,9 @@ impl Custodyd {
     }
 
     pub(super) fn is_over(&self) -> bool {
+        if self.end_by.is_some_and(|at| Instant::now() >= at) {
+            return true;
+        }
         matches!(self.mode, Mode::EndingServices { .. })
             && self.processes.is_empty()
             && self.dying.is_empty()

@@ -176,6 +176,8 @@ struct Custodyd {
     vault_run: u32,
     heads: Heads,
     mode: Mode,
+    /// When custodyd ends whatever is left.
+    end_by: Option<Instant>,
     next_tick: Instant,
     spares: Spares,
 }
@@ -239,6 +241,7 @@ pub fn serve(
         vault_run: 0,
         heads: Heads::default(),
         mode: Mode::Starting,
+        end_by: None,
         next_tick: Instant::now(),
         spares: Spares::default(),
     };

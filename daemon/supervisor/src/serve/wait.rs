@@ -93,6 +93,7 @@ impl Custodyd {
         launches
             .chain(dying)
             .chain(ending)
+            .chain(self.end_by)
             .chain(self.slots.next_start())
             .chain(self.heads.next())
             .chain([self.next_tick])
