@@ -54,9 +54,13 @@ pub fn give(listener: &UnixListener) {
     let Some(manager) = std::env::var_os("NOTIFY_SOCKET") else {
         return;
     };
+    // One that is no longer at its path would take the only place.
+    let removed = format!("FDSTOREREMOVE=1\nFDNAME={NAME}\n");
     let state = format!("FDSTORE=1\nFDNAME={NAME}\n");
-    let given = connect(&manager)
-        .and_then(|manager| channel::send(&manager, state.as_bytes(), &[listener.as_fd()]));
+    let given = connect(&manager).and_then(|manager| {
+        channel::send(&manager, removed.as_bytes(), &[])?;
+        channel::send(&manager, state.as_bytes(), &[listener.as_fd()])
+    });
     if let Err(error) = given {
         tracing::warn!(%error, "the operators' listener is not kept");
     }

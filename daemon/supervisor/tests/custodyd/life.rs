@@ -153,6 +153,7 @@ fn a_service_manager_is_told_when_it_is_ready_and_when_it_ends() {
     custodyd.env("NOTIFY_SOCKET", &socket).stderr(log);
     room.daemon = Some(custodyd.spawn().unwrap());
     // Its listener is to be kept, from run to run.
+    assert_eq!(next(), "FDSTOREREMOVE=1\nFDNAME=control\n");
     assert_eq!(next(), "FDSTORE=1\nFDNAME=control\n");
     assert_eq!(next().trim(), "READY=1");
     assert_eq!(room.run(&["--", "/bin/true"]).status.code(), Some(0));
