@@ -99,7 +99,7 @@ impl Ahead {
             .iter()
             .map(|name| format!("/{name}"))
             .chain(etc::names())
-            .chain(["/usr".into()])
+            .chain(["/usr".into(), self.programs.display().to_string()])
             .map(Stamp::of)
             .collect();
         let root = Root::new()?;
@@ -139,4 +139,22 @@ fn seen(path: &str) -> Option<[i64; 4]> {
         found.ctime(),
         found.ctime_nsec(),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_in_which_a_program_was_replaced_is_stale() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        fs::write(&program, "old").unwrap();
+        let stamp = Stamp::of(folder.path().display().to_string());
+        assert!(!stamp.is_stale());
+        let new = folder.path().join("new");
+        fs::write(&new, "new").unwrap();
+        fs::rename(new, program).unwrap();
+        assert!(stamp.is_stale());
+    }
 }
