@@ -57,7 +57,9 @@ fn run(arguments: Arguments) -> anyhow::Result<()> {
     // Before anything is opened.
     let kept = kept::take();
     root()?;
-    let (config, path) = configuration(arguments.config)?;
+    // The services read it, too, from another folder.
+    let named = arguments.config.map(std::path::absolute).transpose()?;
+    let (config, path) = configuration(named)?;
     let checked = check(config)?;
     start::look(&checked.config)?;
     if kernel::has_own_mounts() {
