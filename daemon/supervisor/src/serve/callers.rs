@@ -12,7 +12,11 @@ use std::{
 
 use custody_sys::peer;
 use custody_wire::supervise::StartRefusal;
-use nix::sys::socket::{getsockopt, sockopt::AcceptConn};
+use nix::{
+    libc,
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::socket::{getsockopt, sockopt::AcceptConn},
+};
 
 use super::Custodyd;
 
@@ -22,6 +26,9 @@ enum CallerError {
     /// It was accepted at another socket, or is the end that connected.
     #[error("it was not accepted at the operators' socket")]
     Elsewhere,
+    /// Its other end is closed.
+    #[error("whoever made it has gone")]
+    Gone,
     /// The listener itself, whose "peer" is its maker: root.
     #[error("it is a listener")]
     Listener,
@@ -72,6 +79,16 @@ fn caller_of(
     if getsockopt(&connection.as_fd(), AcceptConn).map_err(io::Error::from)? {
         return Err(CallerError::Listener);
     }
+    // A control that was taken over could keep those of users who have long left.
+    let half = PollFlags::from_bits_retain(libc::POLLRDHUP);
+    let over = PollFlags::POLLHUP | half;
+    let mut ends = [PollFd::new(connection.as_fd(), half)];
+    poll(&mut ends, PollTimeout::ZERO).map_err(io::Error::from)?;
+    let [end] = &ends;
+    // None: with bits that nix does not name.
+    if end.revents().is_none_or(|found| found.intersects(over)) {
+        return Err(CallerError::Gone);
+    }
     let found = peer::credentials(&connection)?.uid;
     if found == said {
         Ok(found)
@@ -119,6 +136,16 @@ mod tests {
         assert!(
             matches!(refused, CallerError::Other { found, said } if found == own && said == own + 1)
         );
+    }
+
+    #[test]
+    fn a_connection_whose_maker_has_left_is_nobodys() {
+        let own = nix::unistd::geteuid().as_raw();
+        let ends = connected();
+        let here = ends.here.try_clone().unwrap();
+        drop(ends.there);
+        let gone = caller_of(&ends.listener, Some(here.into()), own).unwrap_err();
+        assert!(matches!(gone, CallerError::Gone), "{gone}");
     }
 
     #[test]
