@@ -16,6 +16,9 @@ use nix::{
 
 use super::{Custodyd, DYING_EVERY, Mode, ServeError, services::Service};
 
+/// How rarely a cgroup is looked at that has not become empty for long.
+const DYING_RARELY: Duration = Duration::from_secs(1);
+
 /// What became readable.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ready {
@@ -85,7 +88,8 @@ impl Custodyd {
 
     fn next_timer(&self) -> Option<Instant> {
         let launches = self.processes.values().filter_map(|(_, p)| p.deadline);
-        let dying = (!self.dying.is_empty()).then(|| Instant::now() + DYING_EVERY);
+        let now = Instant::now();
+        let dying = self.dying.iter().map(|it| now + pause(now - it.since));
         let ending = match self.mode {
             Mode::EndingServices { kill_at } => Some(kill_at),
             Mode::EndingSessions | Mode::Serving | Mode::Starting => None,
@@ -101,6 +105,25 @@ impl Custodyd {
     }
 }
 
+/// Until what has been dying for so long is looked at again: most goes at once, and what hangs in a
+/// system call may stay for hours.
+fn pause(dying: Duration) -> Duration {
+    (dying / 8).clamp(DYING_EVERY, DYING_RARELY)
+}
+
 fn readable(fd: BorrowedFd<'_>) -> PollFd<'_> {
     PollFd::new(fd, PollFlags::POLLIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_die_is_looked_at_ever_more_rarely() {
+        assert_eq!(pause(Duration::ZERO), DYING_EVERY);
+        let later = pause(Duration::from_secs(1));
+        assert!(later > DYING_EVERY && later < DYING_RARELY);
+        assert_eq!(pause(Duration::from_secs(3600)), DYING_RARELY);
+    }
 }
