@@ -78,7 +78,7 @@ fn when_custodyd_is_killed_everything_of_it_ends_the_hooks_hold_and_the_next_sta
     room.until("every process of it ends", || room.uid_is_free());
     assert!(!session.wait().unwrap().success());
     let pins = fs::read_dir(room.pins()).unwrap().count();
-    assert_eq!(pins, 27, "nine hooks of three groups stay pinned");
+    assert_eq!(pins, 36, "twelve hooks of three groups stay pinned");
     // Whoever comes into the group now is still held.
     let agents = room.cgroup.join("custody/agents");
     let script = format!(

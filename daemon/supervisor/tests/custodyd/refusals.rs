@@ -77,8 +77,9 @@ fn what_does_not_hold_at_the_start_is_said_with_what_to_do_and_nothing_is_change
     room.configure("");
     fs::write(room.path("policies/plain.toml"), "format = 1\n").unwrap();
     let output = room.custodyd().arg("--check").output().unwrap();
+    // With that of `custody doctor`.
     assert!(
-        text(&output.stdout).contains("would start: 1 policies"),
+        text(&output.stdout).contains("would start: 2 policies"),
         "{output:?}"
     );
 }
