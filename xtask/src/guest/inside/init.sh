@@ -5,8 +5,7 @@ mount -t devpts -o nosuid,noexec,gid=5,mode=0620,ptmxmode=0666 devpts /dev/pts
 mount -t tmpfs -o nosuid,nodev tmpfs /dev/shm
 mount -t mqueue -o nosuid,nodev,noexec mqueue /dev/mqueue
 mount -t tmpfs -o nosuid,nodev,mode=0755 tmpfs /run
-# Set-user-ID programs work there, as on a disk: attempts are made with them.
-mount -t tmpfs -o nodev tmpfs /tmp
+# /tmp stays on the disk: attempts make set-user-ID programs there, and links from /var/tmp.
 mkdir -p /run/lock
 mount -t securityfs -o nosuid,nodev,noexec securityfs /sys/kernel/security
 mount -t debugfs -o nosuid,nodev,noexec,mode=0700 debugfs /sys/kernel/debug
