@@ -99,7 +99,7 @@ pub fn run(
     let (stdout, stderr) = cgroup.patient(|| exchange(streams, attack))?;
     // Attached until the run is over.
     drop(attached);
-    arms::see(scene, &stdout, &stderr, nonce, arms::ON_ITS_WAY)
+    arms::see(scene, &stdout, &stderr, nonce, arms::on_its_way())
 }
 
 /// Starts custody-isolate, which makes the namespaces and executes custody-launch.
