@@ -143,6 +143,8 @@ pub fn judge(attempt: &Attempt, arms: &Arms, plant: &str, terms: &Terms) -> Row 
     let outcome = outcome(attempt, &arms.confined, &reach, &twin, &legs);
     let mut single_legs = Vec::new();
     match &attempt.promised {
+        // Of a known gap there is nothing that could be taken away.
+        Promised::Gate { .. } | Promised::Quietly { .. } if attempt.known_gap.is_some() => {}
         Promised::Gate { mutant, .. } | Promised::Quietly { mutant, .. } => notes.push(format!(
             "not ablated; mutant {mutant}, which this version does not have yet"
         )),
