@@ -61,9 +61,9 @@ impl Stage {
         Duration::from_secs(
             60 * match self {
                 Self::Fmt => 2,
-                Self::Tidy | Self::Bypass => 10,
-                Self::Clippy | Self::Setup | Self::Build | Self::Image | Self::Guest => 20,
-                Self::Unprivileged | Self::Tests | Self::Root => 25,
+                Self::Tidy => 10,
+                Self::Clippy | Self::Setup | Self::Build | Self::Image => 20,
+                Self::Bypass | Self::Guest | Self::Unprivileged | Self::Tests | Self::Root => 30,
             },
         )
     }
