@@ -2,7 +2,7 @@
 //!
 //! Contenders take turns within one run, so that what else the machine does hits them alike.
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::{
     build,
@@ -60,7 +60,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
         )?;
     }
     if !places::is_root() {
-        let program = std::env::current_exe().context("cannot find our own program")?;
+        let program = places::own_program()?;
         let what = match args.what {
             What::Call => "call",
             What::Confinement => "confinement",

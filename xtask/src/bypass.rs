@@ -44,7 +44,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
     }
     if args.json {
         // Standard output is for the evidence alone.
-        let program = std::env::current_exe().context("cannot find our own program")?;
+        let program = places::own_program()?;
         let mut own = std::process::Command::new(program);
         own.arg("bypass");
         for (wanted, flag) in [(args.ablate, "--ablate"), (args.write, "--write")] {

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 
 use crate::{
     build, bypass,
@@ -51,7 +51,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
     }
     if !places::is_root() {
         // The rest needs cgroups, namespaces and user ids.
-        let program = std::env::current_exe().context("cannot find our own program")?;
+        let program = places::own_program()?;
         let mut command = places::as_root("env");
         command
             .args(places.variables())

@@ -48,7 +48,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
         build::run(places, &build::Args::default())?;
     }
     if !places::is_root() {
-        let program = std::env::current_exe().context("cannot find our own program")?;
+        let program = places::own_program()?;
         let mut command = places::as_root("env");
         command
             .args(places.variables())

@@ -74,6 +74,18 @@ impl Places {
     }
 }
 
+/// Our own program, to be started again. `test` builds it anew while it runs: then the kernel calls
+/// the file that runs deleted (proc_pid_exe(5)), and the new one is at the same place.
+pub(crate) fn own_program() -> Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot find our own program")?;
+    let rebuilt = own
+        .to_str()
+        .and_then(|path| path.strip_suffix(" (deleted)"))
+        .map(PathBuf::from)
+        .filter(|path| is_executable(path));
+    Ok(rebuilt.unwrap_or(own))
+}
+
 /// Whether we are root.
 pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()

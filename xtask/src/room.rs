@@ -17,7 +17,10 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::{places::Places, say, setup, stage};
+use crate::{
+    places::{self, Places},
+    say, setup, stage,
+};
 
 pub(crate) mod daemon;
 pub(crate) mod service;
@@ -205,7 +208,7 @@ impl Room {
 
     /// Shows our own program to agents: parts of it run inside.
     pub(crate) fn show_own_program(&self) -> Result<()> {
-        let own = std::env::current_exe().context("cannot find our own program")?;
+        let own = places::own_program()?;
         self.show("xtask", &own)
     }
 

@@ -250,7 +250,7 @@ fn of_outsiders(log: &str) -> String {
 
 /// Another command of ours.
 fn ours(arguments: &[&str]) -> Result<Command> {
-    let program = std::env::current_exe().context("cannot find our own program")?;
+    let program = places::own_program()?;
     let mut command = Command::new(program);
     command.args(arguments);
     Ok(command)

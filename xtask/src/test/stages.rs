@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use crate::{
     build, bypass, guest,
@@ -195,7 +195,7 @@ fn as_nobody(places: &Places) -> Result<bool> {
 
 /// Another command of ours, in a process of its own, so that the time limit holds.
 fn own(places: &Places, arguments: &[&str]) -> Result<Command> {
-    let program = std::env::current_exe().context("cannot find our own program")?;
+    let program = places::own_program()?;
     let mut own = Command::new(program);
     own.args(arguments)
         .current_dir(&places.root)
