@@ -90,9 +90,10 @@ fn read_until(from: &mut File, part: &[u8]) -> Vec<u8> {
 fn keys_and_text_go_through_and_the_terminal_is_put_back() {
     let mut typed = start();
     eventually("raw mode", || is_raw(&typed.terminal));
-    // Ctrl-C and all: a byte for the command's own terminal.
-    typed.screen.write_all(b":q\x1a\r").unwrap();
+    // First: a terminal that edits lines would take Ctrl-Z for itself when it comes.
     nix_raw(&typed.command);
+    // Ctrl-Z and all: a byte for the command's own terminal.
+    typed.screen.write_all(b":q\x1a\r").unwrap();
     let got = read_until(&mut typed.command, b":q\x1a");
     assert!(got.starts_with(b":q"), "{got:?}");
     typed
