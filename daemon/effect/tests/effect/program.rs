@@ -15,6 +15,7 @@ use custody_sys::{channel, memfd};
 use custody_wire::{
     frame,
     perform::{Answer, Http, Placement, Request, Resolve, Resolved},
+    supervise::Serves,
 };
 use gate::id::{CredentialLabel, SessionId};
 
@@ -22,13 +23,18 @@ const SECRET: &str = "fake-token-for-tests";
 
 /// The program with `channel` as descriptor 3, an empty environment and a pipe as stderr.
 fn start(channel: OwnedFd, arguments: &[&str]) -> Child {
+    start_with(channel, Stdio::null(), arguments)
+}
+
+/// Its descriptor 3 is `channel`, its descriptor 4 is `fourth`.
+fn start_with(channel: OwnedFd, fourth: Stdio, arguments: &[&str]) -> Child {
     Command::new("/bin/sh")
-        .args(["-c", "exec \"$0\" \"$@\" 3<&0 0</dev/null"])
+        .args(["-c", "exec \"$0\" \"$@\" 3<&0 4<&1 0</dev/null 1>/dev/null"])
         .arg(env!("CARGO_BIN_EXE_custody-effect"))
         .args(arguments)
         .env_clear()
         .stdin(Stdio::from(channel))
-        .stdout(Stdio::null())
+        .stdout(fourth)
         .stderr(Stdio::piped())
         .spawn()
         .unwrap()
@@ -117,8 +123,12 @@ fn the_worker_performs_and_shows_its_credential_nowhere() {
 #[test]
 fn the_resolver_resolves_and_holds_no_credential() {
     let (ours, theirs) = channel::pair_stream().unwrap();
-    let child = start(theirs, &["--resolve"]);
+    let (custodyd, word) = channel::pair_seqpacket().unwrap();
+    let child = start_with(theirs, Stdio::from(word), &["--resolve"]);
     let mut ours = UnixStream::from(ours);
+    let mut buffer = [0; 64];
+    let (len, _fds) = channel::recv(&custodyd, &mut buffer, 0).unwrap();
+    let Serves = frame::parse(&buffer[..len]).unwrap();
     let host = "localhost".to_owned();
     frame::write(&mut ours, &Resolve { number: 5, host }).unwrap();
     let resolved: Resolved = frame::read(&mut ours).unwrap();
@@ -178,12 +188,14 @@ fn the_program_is_closed_to_others_of_its_own_uid() {
         fs::metadata(environ).unwrap().uid()
     };
     let (ours, theirs) = channel::pair_stream().unwrap();
+    let (_custodyd, word) = channel::pair_seqpacket().unwrap();
     let mut child = Command::new("/bin/sh")
-        .args(["-c", "exec \"$0\" --resolve 3<&0 0</dev/null"])
+        .args(["-c", "exec \"$0\" --resolve 3<&0 4<&1 0</dev/null 1>&2"])
         .arg(&program)
         .uid(65534)
         .gid(65534)
         .stdin(Stdio::from(theirs))
+        .stdout(Stdio::from(word))
         .spawn()
         .unwrap();
     let mut ours = UnixStream::from(ours);
