@@ -180,7 +180,11 @@ fn the_program_is_closed_to_others_of_its_own_uid() {
     let dir = tempfile::tempdir().unwrap();
     fs::set_permissions(dir.path(), open.clone()).unwrap();
     let program = dir.path().join("custody-effect");
-    fs::copy(env!("CARGO_BIN_EXE_custody-effect"), &program).unwrap();
+    // By another process: a program that some child of ours has open for writing is not executed
+    // (execve(2), ETXTBSY).
+    let mut copy = Command::new("/bin/cp");
+    copy.arg(env!("CARGO_BIN_EXE_custody-effect")).arg(&program);
+    assert!(copy.status().unwrap().success());
     fs::set_permissions(&program, open).unwrap();
     // Whose the files in /proc/PID are: root's if the process is not dumpable (proc(5)).
     let owner = |child: &Child| {
