@@ -24,7 +24,10 @@ def checked(what, result):
 # @u, and everyone of this uid may read it (keyctl(2): KEYCTL_SETPERM).
 ADD_KEY, KEYCTL = order["add_key"], order["keyctl"]
 key = checked("add_key", libc.syscall(ADD_KEY, b"user", name.encode(), canary, len(canary), -4))
-checked("keyctl", libc.syscall(KEYCTL, 5, key, 0x3F3F0000))
+try:
+    checked("keyctl", libc.syscall(KEYCTL, 5, key, 0x3F3F0000))
+except PermissionError:
+    pass  # a container's filter; then nobody reads the key, and its row's reach arm says so
 
 segment = checked("shmget", libc.shmget(order["shm_key"], 4096, 0o1600))
 at = checked("shmat", libc.shmat(segment, None, 0))
