@@ -5,7 +5,7 @@ use std::{
     collections::BTreeSet,
     fs,
     os::fd::{AsFd as _, OwnedFd},
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Child, Command, Output, Stdio},
     thread,
     time::{Duration, Instant},
@@ -14,7 +14,7 @@ use std::{
 use custody_sys::{channel, memfd};
 use custody_tests::{
     ground::{self, words},
-    host::{Host, PATIENCE, Setup},
+    host::{Host, PATIENCE},
 };
 use custody_wire::{
     frame,
@@ -33,15 +33,6 @@ use nix::{
 
 /// How many launchers custodyd keeps ready.
 const READY: usize = 2;
-
-#[cfg(test)]
-fn host() -> Host {
-    Host::start(&Setup {
-        policies: vec![("plain".into(), "format = 1\n".into())],
-        ..Setup::default()
-    })
-    .unwrap()
-}
 
 #[cfg(test)]
 /// A session that says in its workspace how it is confined.
@@ -259,7 +250,7 @@ fn a_launch_that_is_killed_at_any_step_runs_nothing_unconfined_and_leaves_nothin
     if !ground::can_run() {
         return;
     }
-    let host = host();
+    let host = Host::plain().unwrap();
     let marked = Marked::new(&host);
     let mut watch = Watch::default();
     let mut steps = 0;
@@ -316,7 +307,7 @@ fn a_launch_that_hangs_is_ended_and_says_so() {
     if !ground::can_run() {
         return;
     }
-    let host = host();
+    let host = Host::plain().unwrap();
     let marked = Marked::new(&host);
     for pid in all_ready(&host) {
         kill(Pid::from_raw(pid), Signal::SIGSTOP).unwrap();
@@ -337,7 +328,7 @@ fn whatever_is_killed_while_sessions_start_what_runs_is_confined_and_the_service
     if !ground::can_run() {
         return;
     }
-    let host = host();
+    let host = Host::plain().unwrap();
     let marked = Marked::new(&host);
     for program in [
         "custody-front",
@@ -380,7 +371,7 @@ fn custodyd_killed_while_a_session_starts_leaves_hooks_and_nothing_that_runs() {
     if !ground::can_run() {
         return;
     }
-    let mut host = host();
+    let mut host = Host::plain().unwrap();
     let marked = Marked::new(&host);
     let pins = host.pins();
     for pause in [0, 3, 6, 10, 15] {
@@ -416,7 +407,7 @@ fn orders_that_are_none_end_control_and_a_user_who_did_not_connect_is_nobodys_ca
     if !ground::can_run() {
         return;
     }
-    let host = host();
+    let host = Host::plain().unwrap();
     let channel = channel_of_control(&host);
     // A user's folder, by a control that was taken over: with a connection of its own making.
     let folder = host.workspace("his").unwrap();
@@ -477,7 +468,7 @@ fn a_session_whose_pid_1_is_killed_ends_and_says_by_what() {
     if !ground::can_run() {
         return;
     }
-    let host = host();
+    let host = Host::plain().unwrap();
     let mut command = host.run("plain", []);
     let child = command
         .args(["--", "/bin/sleep", "600"])
@@ -486,16 +477,7 @@ fn a_session_whose_pid_1_is_killed_ends_and_says_by_what() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let init = || {
-        let folders = host.session_cgroups();
-        let pids = fs::read_to_string(folders.first()?.join("cgroup.procs")).ok()?;
-        pids.lines()
-            .filter_map(|pid| pid.parse::<i32>().ok())
-            .find(|pid| {
-                let name = Path::new("/proc").join(pid.to_string()).join("comm");
-                fs::read_to_string(name).is_ok_and(|name| name.trim() == "custody-init")
-            })
-    };
+    let init = || host.session_inits().first().copied();
     host.wait("it runs", || init().is_some()).unwrap();
     kill(Pid::from_raw(init().unwrap()), Signal::SIGKILL).unwrap();
     let output = child.wait_with_output().unwrap();

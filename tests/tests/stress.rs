@@ -8,10 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use custody_tests::{
-    ground,
-    host::{Host, Setup},
-};
+use custody_tests::{ground, host::Host};
 
 /// So many sessions, each time. More than half of the uids that an installation of the tests has:
 /// twice as many need every uid again.
@@ -22,15 +19,6 @@ const IDLE_MAX: u64 = 4 << 10;
 
 /// What a session says when it is up; it ends with its standard input.
 const WAITING: &str = "echo up; read -r line";
-
-#[cfg(test)]
-fn host() -> Host {
-    Host::start(&Setup {
-        policies: vec![("plain".into(), "format = 1\n".into())],
-        ..Setup::default()
-    })
-    .unwrap()
-}
 
 #[cfg(test)]
 /// `custody`, as root: one user alone may not hold as many connections.
@@ -141,22 +129,6 @@ fn pss(pid: i32) -> u64 {
         .unwrap_or(0)
 }
 
-#[cfg(test)]
-fn inits(host: &Host) -> Vec<i32> {
-    host.session_cgroups()
-        .into_iter()
-        .filter_map(|folder| fs::read_to_string(folder.join("cgroup.procs")).ok())
-        .flat_map(|pids| {
-            let pids: Vec<i32> = pids.lines().filter_map(|pid| pid.parse().ok()).collect();
-            pids
-        })
-        .filter(|pid| {
-            fs::read_to_string(format!("/proc/{pid}/comm"))
-                .is_ok_and(|name| name.trim() == "custody-init")
-        })
-        .collect()
-}
-
 #[expect(clippy::print_stdout, reason = "the numbers are what is asked for")]
 fn say(line: &str) {
     println!("{line}");
@@ -174,7 +146,7 @@ fn of_hundreds_of_sessions_in_a_row_and_at_once_nothing_is_left() {
     if !ground::can_run() {
         return;
     }
-    let host = host();
+    let host = Host::plain().unwrap();
     // The first brings what stays: threads of control, pages.
     end(up(begin(&host)));
     let before = settled(&host);
@@ -214,14 +186,14 @@ fn an_idle_session_with_its_front_and_init_takes_little_memory() {
     if !ground::can_run() {
         return;
     }
-    let host = host();
+    let host = Host::plain().unwrap();
     // Pages that all fronts share count for each in part: beside one other, as on a host in use.
     let sessions: Vec<Waiting> = (0..2).map(|_| up(begin(&host))).collect();
     host.wait("the fronts run", || host.pids("custody-front").len() == 2)
         .unwrap();
     std::thread::sleep(Duration::from_millis(300));
     let of = |pids: Vec<i32>| pids.into_iter().map(pss).collect::<Vec<u64>>();
-    let (fronts, inits) = (of(host.pids("custody-front")), of(inits(&host)));
+    let (fronts, inits) = (of(host.pids("custody-front")), of(host.session_inits()));
     say(&format!(
         "PSS in KiB: fronts {fronts:?}, inits {inits:?}; at most {IDLE_MAX} for one of each"
     ));
@@ -237,7 +209,7 @@ fn a_session_that_is_stopped_is_gone_when_stop_answers() {
     if !ground::can_run() {
         return;
     }
-    let host = host();
+    let host = Host::plain().unwrap();
     let mut times = Vec::new();
     for _ in 0..20 {
         let mut waiting = up(begin(&host));

@@ -11,7 +11,7 @@ use std::{
 use custody_wire::layer::Layer;
 use serde_json::json;
 
-use super::{Arm, Attempt, Owner, Place, Promised, Proof, TwinShows, Workspace, planted};
+use super::{Arm, Attempt, Owner, Place, Promised, Proof, TwinShows, Workspace, planted_file};
 use crate::{
     evidence::row::Class,
     probe::{Act, Attack, Report},
@@ -66,14 +66,7 @@ pub(super) const ALL: &[Attempt] = &[
                 .to_vec(),
             }
         },
-        twin: |scene, _| {
-            planted(
-                scene,
-                Attack::File {
-                    path: "/nowhere".into(),
-                },
-            )
-        },
+        twin: planted_file,
         twin_shows: TwinShows::Planted,
         ..Attempt::BASE
     },
@@ -119,14 +112,7 @@ pub(super) const ALL: &[Attempt] = &[
                 path: "/proc/self/mountinfo".into(),
             }],
         },
-        twin: |scene, _| {
-            planted(
-                scene,
-                Attack::File {
-                    path: "/nowhere".into(),
-                },
-            )
-        },
+        twin: planted_file,
         twin_shows: TwinShows::Planted,
         before: |scene, _| {
             let place = named(scene);

@@ -4,7 +4,9 @@
 use custody_wire::layer::Layer;
 use nix::libc;
 
-use super::{Arm, Attempt, Leg, Need, Owner, Promised, Proof, TwinShows, calls, planted};
+use super::{
+    Arm, Attempt, Leg, Need, Owner, Promised, Proof, TwinShows, calls, planted, planted_file,
+};
 use crate::{
     evidence::row::Class,
     probe::{Argument, Attack, By, Call, PYTHON},
@@ -136,14 +138,7 @@ pub(super) const ALL: &[Attempt] = &[
         attack: |scene, _, _| Attack::File {
             path: format!("/dev/shm/{}", scene.held_name).into(),
         },
-        twin: |scene, _| {
-            planted(
-                scene,
-                Attack::File {
-                    path: "/nowhere".into(),
-                },
-            )
-        },
+        twin: planted_file,
         twin_shows: TwinShows::Planted,
         ..Attempt::BASE
     },

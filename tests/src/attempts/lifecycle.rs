@@ -9,7 +9,7 @@ use std::{
 use custody_wire::{launch::LISTENER, layer::Layer};
 use serde_json::json;
 
-use super::{Arm, Attempt, Owner, Promised, Proof, TwinShows, planted};
+use super::{Arm, Attempt, Owner, Promised, Proof, TwinShows, planted_file};
 use crate::{
     evidence::row::Class,
     probe::{Act, Attack},
@@ -67,14 +67,7 @@ pub(super) const ALL: &[Attempt] = &[
                 path: neighbour(scene).join("tmp/secret"),
             }],
         },
-        twin: |scene, _| {
-            planted(
-                scene,
-                Attack::File {
-                    path: "/nowhere".into(),
-                },
-            )
-        },
+        twin: planted_file,
         twin_shows: TwinShows::Planted,
         before: |_, at| match at.arm {
             Arm::Twin => Ok(()),

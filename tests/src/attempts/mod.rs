@@ -360,6 +360,16 @@ fn planted(scene: &Scene, of: Attack) -> Attack {
     }
 }
 
+/// A twin that reads a file, which is planted.
+fn planted_file(scene: &Scene, _effect: Effect) -> Attack {
+    planted(
+        scene,
+        Attack::File {
+            path: "/nowhere".into(),
+        },
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

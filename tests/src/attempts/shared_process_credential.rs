@@ -2,7 +2,10 @@
 
 use custody_wire::layer::Layer;
 
-use super::{Arm, Attempt, Carries, NO_SUCH_CALL, OWN_MEMORY, Owner, Promised, TwinShows, planted};
+use super::{
+    Arm, Attempt, Carries, NO_SUCH_CALL, OWN_MEMORY, Owner, Promised, TwinShows, planted,
+    planted_file,
+};
 use crate::{
     evidence::row::Class,
     probe::{Attack, By, Effect},
@@ -118,14 +121,7 @@ pub(super) const ALL: &[Attempt] = &[
         attack: |scene, _, _| Attack::File {
             path: scene.credential_file.clone(),
         },
-        twin: |scene, _| {
-            planted(
-                scene,
-                Attack::File {
-                    path: "/nowhere".into(),
-                },
-            )
-        },
+        twin: planted_file,
         twin_shows: TwinShows::Planted,
         notes: &[
             "the file lies below `/tmp`, which Landlock gives to every session: it is no leg here",

@@ -10,7 +10,7 @@ use std::{
 
 use custody_wire::layer::Layer;
 
-use super::{Attempt, Owner, Place, Promised, Proof, TwinShows, Workspace, planted};
+use super::{Attempt, Owner, Place, Promised, Proof, TwinShows, Workspace, planted_file};
 use crate::{
     evidence::row::Class,
     probe::{Act, Attack, Effect, Node},
@@ -142,14 +142,7 @@ pub(super) const ALL: &[Attempt] = &[
             "Landlock is no leg: the file that it leads to lies below the host's /tmp, and a \
              session may read below its own",
         ],
-        twin: |scene, _| {
-            planted(
-                scene,
-                Attack::File {
-                    path: "/nowhere".into(),
-                },
-            )
-        },
+        twin: planted_file,
         twin_shows: TwinShows::Planted,
         proof: Proof::Outside(|scene, at| left(scene, at, "link", |_| Ok(None))),
         ..Attempt::BASE
@@ -164,14 +157,7 @@ pub(super) const ALL: &[Attempt] = &[
         owner: Owner::Root,
         workspace: Workspace::Shared,
         attack: |scene, _, effect| hard_link(scene, &effect),
-        twin: |scene, _| {
-            planted(
-                scene,
-                Attack::File {
-                    path: "/nowhere".into(),
-                },
-            )
-        },
+        twin: planted_file,
         twin_shows: TwinShows::Planted,
         proof: Proof::Outside(|scene, at| left(scene, at, "link", |_| Ok(None))),
         ..Attempt::BASE
@@ -202,14 +188,7 @@ pub(super) const ALL: &[Attempt] = &[
                 },
             ],
         },
-        twin: |scene, _| {
-            planted(
-                scene,
-                Attack::File {
-                    path: "/nowhere".into(),
-                },
-            )
-        },
+        twin: planted_file,
         twin_shows: TwinShows::Planted,
         proof: Proof::Outside(|scene, at| {
             fs::remove_dir_all(outside(scene, at))?;
@@ -285,14 +264,7 @@ pub(super) const ALL: &[Attempt] = &[
                 path: fixed(&effect.nonce),
             }],
         },
-        twin: |scene, _| {
-            planted(
-                scene,
-                Attack::File {
-                    path: "/nowhere".into(),
-                },
-            )
-        },
+        twin: planted_file,
         twin_shows: TwinShows::Planted,
         proof: Proof::Outside(|_, at| {
             fs::remove_file(fixed(&at.nonce))?;

@@ -16,10 +16,7 @@ impl Host {
         let mut left: Vec<String> = self
             .processes()
             .into_iter()
-            .map(|pid| {
-                let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-                format!("process {pid} {}", name.trim())
-            })
+            .map(|pid| format!("process {pid} {}", name(pid)))
             .collect();
         for group in ["agents", "services", "workers"] {
             let folder = self.cgroup().join("custody").join(group);
@@ -47,17 +44,19 @@ impl Host {
 
     /// The uids of the processes in the sessions' cgroups.
     pub fn session_uids(&self) -> BTreeSet<u32> {
-        self.session_cgroups()
-            .into_iter()
-            .filter_map(|folder| fs::read_to_string(folder.join("cgroup.procs")).ok())
-            .flat_map(|pids| {
-                let uids: Vec<u32> = pids
-                    .lines()
-                    .filter_map(|pid| uid(pid.parse().ok()?))
-                    .collect();
-                uids
-            })
-            .collect()
+        self.session_pids().into_iter().filter_map(uid).collect()
+    }
+
+    /// Pid 1 of each session, as the host numbers it.
+    pub fn session_inits(&self) -> Vec<i32> {
+        let mut inits = self.session_pids();
+        inits.retain(|pid| name(*pid) == "custody-init");
+        inits
+    }
+
+    fn session_pids(&self) -> Vec<i32> {
+        let folders = self.session_cgroups();
+        folders.iter().flat_map(|folder| listed(folder)).collect()
     }
 
     /// The links that are pinned for this installation.
@@ -108,12 +107,20 @@ impl Host {
 
 /// Whether custody-launch alone is in the cgroup.
 fn waits(cgroup: &Path) -> bool {
-    let listed = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
-    let name = |pid: &str| fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    !listed.is_empty()
-        && listed
-            .lines()
-            .all(|pid| name(pid).trim() == "custody-launch")
+    let pids = listed(cgroup);
+    !pids.is_empty() && pids.into_iter().all(|pid| name(pid) == "custody-launch")
+}
+
+/// The processes in a cgroup; none if it is gone.
+fn listed(cgroup: &Path) -> Vec<i32> {
+    let pids = fs::read_to_string(cgroup.join("cgroup.procs")).unwrap_or_default();
+    pids.lines().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// The name of a process (proc_pid_comm(5)); empty if it is gone.
+fn name(pid: i32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim().to_owned()
 }
 
 fn folders(folder: &Path) -> Vec<PathBuf> {

@@ -105,6 +105,17 @@ impl Host {
         Ok(host)
     }
 
+    /// An installation with one policy, `plain`, which names no tool.
+    ///
+    /// # Errors
+    /// As [`Host::start`].
+    pub fn plain() -> anyhow::Result<Self> {
+        Self::start(&Setup {
+            policies: vec![("plain".into(), "format = 1\n".into())],
+            ..Setup::default()
+        })
+    }
+
     /// Starts custodyd and waits until it answers.
     ///
     /// # Errors

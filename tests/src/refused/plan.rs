@@ -1,26 +1,23 @@
 //! A session under a plan that no shipped profile makes: handed to custody-launch as custodyd does it.
 
 use std::{
-    fs,
-    io::{Read as _, Write as _},
     os::{
         fd::{AsFd as _, OwnedFd},
         unix::fs::MetadataExt as _,
     },
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    thread,
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use custody_sys::channel;
 use custody_wire::{
-    Message as _, frame,
-    launch::{self, Go, Kind, Limits, Plan, Role, Session},
+    launch::{self, Kind, Plan, Role, Session},
     layer::Layer,
     profile::Profile,
 };
 use gate::id::SessionId;
+
+use crate::suite::launcher::{self, Ended, Streams};
 
 /// A uid that owns nothing: the agent's, where the plan has the layer.
 pub(super) const UID: u32 = 1_900_999_010;
@@ -68,46 +65,24 @@ impl<'a> Planned<'a> {
     /// When custody-launch does not build it.
     pub(super) fn run(&self) -> anyhow::Result<String> {
         let (ours, theirs) = channel::pair_seqpacket().context("socketpair")?;
-        let mut launcher = Ended(self.start(&theirs)?);
-        drop(theirs);
+        let mut command =
+            launcher::command(self.programs, None, |layer| self.keeps(layer), theirs)?;
+        let mut launcher = Ended(command.spawn().context("start custody-isolate")?);
+        // Our copy of its end of the channel: with it open, its end would not be seen.
+        drop(command);
         let streams = self
             .converse(&ours)
             .map_err(|error| error.context(format!("custody-launch: {}", launcher.said())))?;
-        exchange(streams, self.input)
+        let (mut said, errors) = launcher::exchange(streams, self.input)?;
+        said.extend_from_slice(&errors);
+        Ok(String::from_utf8_lossy(&said).into_owned())
     }
 
     fn keeps(&self, layer: Layer) -> bool {
         !self.without.contains(&layer)
     }
 
-    /// custody-isolate makes the namespaces and becomes custody-launch.
-    fn start(&self, channel: &OwnedFd) -> anyhow::Result<Child> {
-        let listener = Path::new(launch::LISTENER);
-        fs::create_dir_all(listener.parent().unwrap_or(listener))?;
-        let namespaces: Vec<&str> = [
-            (Layer::CgroupNamespace, "cgroup"),
-            (Layer::IpcNamespace, "ipc"),
-            (Layer::NetworkNamespace, "net"),
-            (Layer::PidNamespace, "pid"),
-            (Layer::UtsNamespace, "uts"),
-        ]
-        .into_iter()
-        .filter(|(layer, _)| self.keeps(*layer))
-        .map(|(_, name)| name)
-        .chain(["mnt"])
-        .collect();
-        Command::new(self.programs.join("custody-isolate"))
-            .arg("-")
-            .arg(namespaces.join(","))
-            .arg(self.programs.join("custody-launch"))
-            .stdin(channel.try_clone()?)
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .context("start custody-isolate")
-    }
-
-    fn converse(&self, ours: &OwnedFd) -> anyhow::Result<[fs::File; 3]> {
+    fn converse(&self, ours: &OwnedFd) -> anyhow::Result<Streams> {
         let mut command = format!("{}\0", self.command.len()).into_bytes();
         for argument in self.command {
             command.extend_from_slice(argument.as_bytes());
@@ -140,10 +115,7 @@ impl<'a> Planned<'a> {
                 tty: None,
                 listener: launch::LISTENER.into(),
                 profile: Profile::Standard,
-                limits: Limits {
-                    processes: 256,
-                    open_files: 1024,
-                },
+                limits: launcher::LIMITS,
             }),
             uid: self.uid,
             gid: self.uid,
@@ -157,70 +129,7 @@ impl<'a> Planned<'a> {
             .into_iter()
             .chain(folder.as_ref().map(|folder| folder.as_fd()))
             .collect();
-        channel::send(ours.as_fd(), &frame::datagram(&plan)?, &fds)?;
-        let mut bytes = vec![0; launch::Report::CAP];
-        let (len, fds) = channel::recv(ours.as_fd(), &mut bytes, channel::MAX_FDS)?;
-        let roles = match frame::parse::<launch::Report>(bytes.get(..len).unwrap_or_default())? {
-            launch::Report::Failed { layer, step, errno } => {
-                bail!(
-                    "{}: {step} (errno {errno})",
-                    layer.map_or("no layer", Layer::name)
-                )
-            }
-            launch::Report::Sealed { fds, .. } => fds,
-        };
-        let mut by_role: Vec<(Role, OwnedFd)> = roles.into_iter().zip(fds).collect();
-        let mut take = |role| {
-            let at = by_role.iter().position(|(it, _)| *it == role)?;
-            Some(fs::File::from(by_role.swap_remove(at).1))
-        };
-        let streams = [Role::Stdin, Role::Stdout, Role::Stderr].map(&mut take);
-        channel::send(ours.as_fd(), &frame::datagram(&Go)?, &[])?;
-        let [Some(stdin), Some(stdout), Some(stderr)] = streams else {
-            bail!("custody-launch brought no three pipes");
-        };
-        Ok([stdin, stdout, stderr])
-    }
-}
-
-fn exchange(
-    [mut stdin, mut stdout, mut stderr]: [fs::File; 3],
-    input: &[u8],
-) -> anyhow::Result<String> {
-    let errors = thread::spawn(move || {
-        let mut bytes = Vec::new();
-        stderr.read_to_end(&mut bytes).map(|_| bytes)
-    });
-    // A command that is gone already reads nothing: its output says why.
-    drop(stdin.write_all(input));
-    drop(stdin);
-    let mut bytes = Vec::new();
-    stdout.read_to_end(&mut bytes)?;
-    let errors = errors
-        .join()
-        .map_err(|_panic| anyhow::anyhow!("the reader panicked"))??;
-    bytes.extend_from_slice(&errors);
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The run's first process; its end takes the rest along.
-struct Ended(Child);
-
-impl Ended {
-    fn said(&mut self) -> String {
-        drop(self.0.kill());
-        let mut text = String::new();
-        if let Some(stderr) = self.0.stderr.as_mut() {
-            drop(stderr.read_to_string(&mut text));
-        }
-        text.trim().to_owned()
-    }
-}
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        // Gone already is as good.
-        drop(self.0.kill());
-        drop(self.0.wait());
+        let (streams, ()) = launcher::converse(ours, &plan, &fds, || Ok(()))?;
+        Ok(streams)
     }
 }

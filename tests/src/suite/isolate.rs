@@ -5,22 +5,20 @@
 
 use std::{
     fs,
-    io::{Read as _, Write as _},
     os::{
         fd::{AsFd as _, AsRawFd as _, OwnedFd},
         unix::process::CommandExt as _,
     },
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::Command,
     sync::mpsc::{self, RecvTimeoutError},
     thread,
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use custody_sys::channel;
 use custody_wire::{
-    Message as _, frame,
-    launch::{self, Go, Kind, Limits, Plan, Role, Session},
+    launch::{self, Kind, Plan, Role, Session},
     layer::Layer,
     profile::Profile,
 };
@@ -36,6 +34,7 @@ use super::{
     arms::{self, Carried},
     hooks::Hooks,
     judge::{Left, Seen},
+    launcher::{self, Ended, Streams},
     lsm::Lsm,
     scene::Scene,
 };
@@ -82,8 +81,14 @@ pub fn run(
             setsockopt(&theirs, sockopt::Mark, &mark).context("SO_MARK")?;
         }
     }
-    let child = start(scene, left, theirs, &cgroup, with.carried)?;
-    let mut ended = Ended(child);
+    let programs = scene.program("custody-launch");
+    let programs = programs.parent().unwrap_or(Path::new("/"));
+    let mut command =
+        launcher::command(programs, Some(&cgroup.0), |layer| left.keeps(layer), theirs)?;
+    with.carried.into_environment(&mut command);
+    let mut ended = Ended(command.spawn().context("start custody-isolate")?);
+    // Our copy of its end of the channel: with it open, its end would not be seen.
+    drop(command);
     // While a session is launched its /dev is made: the hooks come then, as custodyd's let it.
     let hook = || {
         let attached = with.hooks.attach(&cgroup.0, |layer| left.keeps(layer))?;
@@ -96,64 +101,14 @@ pub fn run(
         let said = ended.said();
         error.context(format!("custody-launch: {said}"))
     })?;
-    let (stdout, stderr) = cgroup.patient(|| exchange(streams, attack))?;
+    let attack = serde_json::to_vec(attack)?;
+    let (stdout, stderr) = cgroup.patient(|| launcher::exchange(streams, &attack))?;
     // Attached until the run is over.
     drop(attached);
     arms::see(scene, &stdout, &stderr, nonce, arms::on_its_way())
 }
 
-/// Starts custody-isolate, which makes the namespaces and executes custody-launch.
-fn start(
-    scene: &Scene,
-    left: &Left,
-    channel: OwnedFd,
-    cgroup: &Cgroup,
-    carried: &Carried,
-) -> anyhow::Result<Child> {
-    // Where the host's root stays, the listener's folder is a mount point of the host's; where no
-    // service ever ran, there is none yet.
-    let listener = Path::new(launch::LISTENER);
-    fs::create_dir_all(listener.parent().unwrap_or(listener))
-        .with_context(|| format!("the folder of {}", listener.display()))?;
-    let mut command = Command::new(scene.program("custody-isolate"));
-    command
-        .arg(&cgroup.0)
-        .arg(namespaces(left).join(","))
-        .arg(scene.program("custody-launch"))
-        // Whatever its number is here: with LSM programs the suite holds more than a hundred.
-        .stdin(channel)
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped());
-    carried.into_environment(&mut command);
-    command.spawn().context("start custody-isolate")
-}
-
-/// The namespaces, by name, that custodyd makes at clone3(2). The mount namespace is always made,
-/// as a vessel: the layer is the pivoted root in it.
-fn namespaces(left: &Left) -> Vec<&'static str> {
-    [
-        (Layer::CgroupNamespace, "cgroup"),
-        (Layer::IpcNamespace, "ipc"),
-        (Layer::NetworkNamespace, "net"),
-        (Layer::PidNamespace, "pid"),
-        (Layer::UtsNamespace, "uts"),
-    ]
-    .into_iter()
-    .filter(|(layer, _)| left.keeps(*layer))
-    .map(|(_, name)| name)
-    .chain(["mnt"])
-    .collect()
-}
-
-struct Streams {
-    stdin: fs::File,
-    stdout: fs::File,
-    stderr: fs::File,
-    /// Open as long as the session: a front would have it.
-    _listener: Option<OwnedFd>,
-}
-
-/// Plan, report, last word.
+/// Plans the probe with the layers that are left.
 fn converse<T>(
     scene: &Scene,
     left: &Left,
@@ -186,10 +141,7 @@ fn converse<T>(
             tty: None,
             listener: launch::LISTENER.into(),
             profile: with.profile,
-            limits: Limits {
-                processes: 256,
-                open_files: 1024,
-            },
+            limits: launcher::LIMITS,
         }),
         uid: APART_UID,
         gid: APART_UID,
@@ -206,50 +158,7 @@ fn converse<T>(
         .into_iter()
         .chain(shared.as_ref().map(|folder| folder.as_fd()))
         .collect();
-    channel::send(ours.as_fd(), &frame::datagram(&plan)?, &fds)?;
-    let mut bytes = vec![0; launch::Report::CAP];
-    let (len, fds) = channel::recv(ours.as_fd(), &mut bytes, channel::MAX_FDS)?;
-    let report = frame::parse::<launch::Report>(bytes.get(..len).unwrap_or_default())?;
-    let roles = match report {
-        launch::Report::Failed { layer, step, errno } => {
-            let layer = layer.map_or("no layer", Layer::name);
-            bail!("{layer}: {step} (errno {errno})");
-        }
-        launch::Report::Sealed { fds, .. } => fds,
-    };
-    let mut by_role: Vec<(Role, OwnedFd)> = roles.into_iter().zip(fds).collect();
-    let mut take = |role| {
-        let at = by_role.iter().position(|(it, _)| *it == role)?;
-        Some(by_role.swap_remove(at).1)
-    };
-    let streams = Streams {
-        stdin: take(Role::Stdin).context("no standard input")?.into(),
-        stdout: take(Role::Stdout).context("no standard output")?.into(),
-        stderr: take(Role::Stderr).context("no standard error")?.into(),
-        _listener: take(Role::Listener),
-    };
-    let sealed = sealed()?;
-    channel::send(ours.as_fd(), &frame::datagram(&Go)?, &[])?;
-    Ok((streams, sealed))
-}
-
-/// Gives the attack, reads what comes, until both ends are closed.
-fn exchange(mut streams: Streams, attack: &Attack) -> anyhow::Result<(Vec<u8>, Vec<u8>)> {
-    let attack = serde_json::to_vec(attack)?;
-    let mut stderr = streams.stderr;
-    let errors = thread::spawn(move || {
-        let mut bytes = Vec::new();
-        stderr.read_to_end(&mut bytes).map(|_| bytes)
-    });
-    // A command that is gone already reads nothing: its output says why.
-    drop(streams.stdin.write_all(&attack));
-    drop(streams.stdin);
-    let mut stdout = Vec::new();
-    streams.stdout.read_to_end(&mut stdout)?;
-    let stderr = errors
-        .join()
-        .map_err(|_panic| anyhow::anyhow!("the reader panicked"))??;
-    Ok((stdout, stderr))
+    launcher::converse(ours, &plan, &fds, sealed)
 }
 
 /// A cgroup of the run's own, for the hooks that it keeps.
@@ -296,28 +205,6 @@ impl Drop for Cgroup {
             }
             thread::sleep(std::time::Duration::from_millis(10));
         }
-    }
-}
-
-/// The run's first process; its end takes the rest along.
-struct Ended(Child);
-
-impl Ended {
-    fn said(&mut self) -> String {
-        drop(self.0.kill());
-        let mut text = String::new();
-        if let Some(stderr) = self.0.stderr.as_mut() {
-            drop(stderr.read_to_string(&mut text));
-        }
-        text.trim().to_owned()
-    }
-}
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        // Gone already is as good.
-        drop(self.0.kill());
-        drop(self.0.wait());
     }
 }
 

@@ -12,6 +12,7 @@ mod host_facts;
 pub mod interfere;
 pub mod isolate;
 pub mod judge;
+pub(crate) mod launcher;
 pub mod lsm;
 pub mod message;
 mod observation;
