@@ -60,17 +60,13 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
         )?;
     }
     if !places::is_root() {
-        let program = places::own_program()?;
         let what = match args.what {
             What::Call => "call",
             What::Confinement => "confinement",
             What::Launch => "launch",
         };
-        let mut command = places::as_root("env");
+        let mut command = places.again_as_root(["bench", what, "--built", "--turns"])?;
         command
-            .args(places.variables())
-            .arg(program)
-            .args(["bench", what, "--built", "--turns"])
             .arg(args.turns.to_string())
             .args(args.install.then_some("--install"));
         return stage::must(&mut command);

@@ -51,13 +51,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
     }
     if !places::is_root() {
         // The rest needs cgroups, namespaces and user ids.
-        let program = places::own_program()?;
-        let mut command = places::as_root("env");
-        command
-            .args(places.variables())
-            .arg(program)
-            .args(["demo", "--built"]);
-        return stage::must(&mut command);
+        return stage::must(&mut places.again_as_root(["demo", "--built"])?);
     }
     stage::interrupted(); // from here on, Ctrl-C cleans up
     let started = Instant::now();

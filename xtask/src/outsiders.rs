@@ -48,13 +48,9 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
         build::run(places, &build::Args::default())?;
     }
     if !places::is_root() {
-        let program = places::own_program()?;
-        let mut command = places::as_root("env");
-        command
-            .args(places.variables())
-            .arg(program)
-            .args(["outsiders", "--built", "--payloads", &args.payloads])
-            .args(args.bombs.then_some("--bombs"));
+        let mut command =
+            places.again_as_root(["outsiders", "--built", "--payloads", &args.payloads])?;
+        command.args(args.bombs.then_some("--bombs"));
         return stage::must(&mut command);
     }
     stage::interrupted(); // from here on, Ctrl-C cleans up

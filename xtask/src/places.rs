@@ -9,6 +9,8 @@ use std::{
 use anyhow::{Context as _, Result};
 use cargo_metadata::MetadataCommand;
 
+use crate::stage;
+
 const ROOT: &str = "CUSTODY_XTASK_ROOT";
 const TARGET: &str = "CUSTODY_XTASK_TARGET";
 
@@ -61,6 +63,35 @@ impl Places {
     /// The folder with all programs, as they are installed.
     pub(crate) fn programs(&self) -> PathBuf {
         self.target.join("custody")
+    }
+
+    /// This program again as root, with `arguments`: root may have no cargo to ask where things are.
+    pub(crate) fn again_as_root<A: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Result<Command> {
+        let mut command = as_root("env");
+        command
+            .args(self.variables())
+            .arg(own_program()?)
+            .args(arguments);
+        Ok(command)
+    }
+
+    /// Every file that git knows or would add, relative to the checkout; some may be deleted and
+    /// not yet committed.
+    pub(crate) fn files(&self) -> Result<Vec<String>> {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(&self.root).args([
+            "ls-files",
+            "-z",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+        ]);
+        let listed = stage::output(&mut git)?;
+        let names = listed.split('\0').filter(|name| !name.is_empty());
+        Ok(names.map(str::to_owned).collect())
     }
 
     /// `cargo`, in the checkout, with this target folder.

@@ -1,10 +1,8 @@
 //! `tidy`: the rules of the tree that no compiler checks. One rule a file.
 
-use std::process::Command;
-
 use anyhow::{Result, bail};
 
-use crate::{places::Places, say, stage};
+use crate::{places::Places, say};
 
 mod dependencies;
 mod docs;
@@ -74,23 +72,13 @@ pub(crate) fn run(places: &Places) -> Result<()> {
 
 /// Every text file that git knows or would add.
 fn sources(places: &Places) -> Result<Vec<Source>> {
-    let list = stage::output(Command::new("git").arg("-C").arg(&places.root).args([
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ]))?;
-    Ok(list
-        .split('\0')
-        .filter(|path| !path.is_empty())
+    Ok(places
+        .files()?
+        .into_iter()
         .filter_map(|path| {
             // Deleted but not yet committed, or not text: nothing to look at.
-            let text = std::fs::read_to_string(places.root.join(path)).ok()?;
-            Some(Source {
-                path: path.to_owned(),
-                text,
-            })
+            let text = std::fs::read_to_string(places.root.join(&path)).ok()?;
+            Some(Source { path, text })
         })
         .collect())
 }

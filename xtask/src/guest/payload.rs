@@ -10,7 +10,6 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use anyhow::{Context as _, Result};
@@ -62,16 +61,8 @@ pub(super) fn make(
 
 /// Every file that git knows or would add, as it is now.
 fn checkout(places: &Places, to: &Path) -> Result<()> {
-    let mut git = Command::new("git");
-    let list = stage::output(git.arg("-C").arg(&places.root).args([
-        "ls-files",
-        "-z",
-        "--cached",
-        "--others",
-        "--exclude-standard",
-    ]))?;
-    for name in list.split('\0').filter(|name| !name.is_empty()) {
-        let from = places.root.join(name);
+    for name in places.files()? {
+        let from = places.root.join(&name);
         if !from.is_file() {
             continue; // deleted and not yet committed
         }
@@ -97,6 +88,8 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]

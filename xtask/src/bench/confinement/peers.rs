@@ -1,6 +1,11 @@
 //! The other sandboxes, each called as its own documentation says for an agent.
 
-use std::{ffi::OsString, fs, path::PathBuf, process::Command};
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context as _, Result};
 
@@ -81,124 +86,23 @@ pub(super) fn all<'a>(
     daemon: &'a Daemon<'a>,
 ) -> Result<Vec<Peer<'a>>> {
     let home = room.home()?;
-    let mut all = vec![Peer {
-        name: "bare",
-        how: "the caller's own uid",
-        confine: {
-            let home = home.clone();
-            Box::new(move |argv| room.command_of(User::Operator, &home, argv))
-        },
-    }];
-    let mut lacking = Vec::new();
-    let mut on_path = |name: &'static str, how: &'static str, words: &'static [&'static str]| {
-        if places::on_path(words.first().copied().unwrap_or(name)).is_none() {
-            lacking.push(name);
-            return;
-        }
+    let mut all = Vec::new();
+    for (name, how, words) in others(places, room, &home)? {
+        let Some(words) = words else {
+            say::line(format_args!(
+                "not attempted: {name} is not installed (`--install` fetches what npm and cargo have)"
+            ));
+            continue;
+        };
         let home = home.clone();
         all.push(Peer {
             name,
             how,
             confine: Box::new(move |argv| {
-                let mut full: Vec<OsString> = words.iter().map(Into::into).collect();
-                full.extend_from_slice(argv);
+                let full = [words.as_slice(), argv].concat();
                 room.command_of(User::Operator, &home, &full)
             }),
         });
-    };
-    on_path(
-        "bwrap",
-        "bwrap --unshare-all --die-with-parent --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp",
-        &[
-            "bwrap",
-            "--unshare-all",
-            "--die-with-parent",
-            "--ro-bind",
-            "/",
-            "/",
-            "--dev",
-            "/dev",
-            "--proc",
-            "/proc",
-            "--tmpfs",
-            "/tmp",
-            "--",
-        ],
-    );
-    on_path(
-        "firejail",
-        "firejail --quiet",
-        &["firejail", "--quiet", "--"],
-    );
-    let shown = room.agent().join("peers");
-    if folder(places).is_dir() {
-        room.show("peers", &folder(places))?;
-    }
-    let mut fetched = |name, how, program: &str, words: Vec<OsString>| {
-        let program = shown.join(program);
-        if !program.exists() {
-            lacking.push(name);
-            return;
-        }
-        let home = home.clone();
-        all.push(Peer {
-            name,
-            how,
-            confine: Box::new(move |argv| {
-                let mut full = vec![program.clone().into_os_string()];
-                full.extend_from_slice(&words);
-                full.extend_from_slice(argv);
-                room.command_of(User::Operator, &home, &full)
-            }),
-        });
-    };
-    let settings = home.join("srt.json");
-    fs::write(&settings, SRT).context("srt's settings")?;
-    fetched(
-        "srt",
-        "srt, its settings: no network, no write, nothing unreadable",
-        "node_modules/.bin/srt",
-        vec!["--settings".into(), settings.into()],
-    );
-    fetched(
-        "codex",
-        "codex sandbox",
-        "node_modules/.bin/codex",
-        vec!["sandbox".into(), "--".into()],
-    );
-    fetched(
-        "nono",
-        "nono run --block-net --read /usr --read the probe's folder",
-        "bin/nono",
-        ["run", "--silent", "--block-net", "--read", "/usr", "--read"]
-            .into_iter()
-            .map(Into::into)
-            .chain([room.agent().into_os_string(), "--".into()])
-            .collect(),
-    );
-    let python = room.agent().join("venv/bin/python");
-    if python.exists()
-        && stage::output(Command::new(&python).args(["-c", "import sandlock"])).is_ok()
-    {
-        let home = home.clone();
-        let agent = room.agent();
-        all.push(Peer {
-            name: "sandlock",
-            how: "sandlock.Sandbox(fs_readable=[/usr, /lib, /lib64, /bin, /etc, /dev, /proc, the probe's folder])",
-            confine: Box::new(move |argv| {
-                let mut full: Vec<OsString> =
-                    vec![python.clone().into(), "-c".into(), SANDLOCK.into(), agent.clone().into()];
-                full.extend_from_slice(argv);
-                room.command_of(User::Operator, &home, &full)
-            }),
-        });
-    } else {
-        lacking.push("sandlock");
-    }
-    for name in lacking {
-        say::line(format_args!(
-            "not attempted: {name} is not installed (`--install` fetches what npm and cargo have)"
-        ));
     }
     all.push(Peer {
         name: "custody",
@@ -210,6 +114,104 @@ pub(super) fn all<'a>(
         }),
     });
     Ok(all)
+}
+
+/// A name, what it is told in words, and what stands before the command; nothing where the program
+/// is not here.
+type Other = (&'static str, &'static str, Option<Vec<OsString>>);
+
+fn others(places: &Places, room: &Room, home: &Path) -> Result<Vec<Other>> {
+    let agent = room.agent();
+    if folder(places).is_dir() {
+        room.show("peers", &folder(places))?;
+    }
+    let settings = home.join("srt.json");
+    fs::write(&settings, SRT).context("srt's settings")?;
+    let on_path = |words: &[&str]| {
+        let program = words.first()?;
+        places::on_path(program)?;
+        Some(words.iter().map(Into::into).collect())
+    };
+    let fetched = |program: &str, words: &[&OsStr]| {
+        let program = agent.join("peers").join(program);
+        let words = words.iter().map(|word| (*word).to_owned());
+        program
+            .exists()
+            .then(|| [program.clone().into()].into_iter().chain(words).collect())
+    };
+    let word = OsStr::new;
+    let python = agent.join("venv/bin/python");
+    let has_sandlock = python.exists()
+        && stage::output(Command::new(&python).args(["-c", "import sandlock"])).is_ok();
+    Ok(vec![
+        ("bare", "the caller's own uid", Some(Vec::new())),
+        (
+            "bwrap",
+            "bwrap --unshare-all --die-with-parent --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp",
+            on_path(&[
+                "bwrap",
+                "--unshare-all",
+                "--die-with-parent",
+                "--ro-bind",
+                "/",
+                "/",
+                "--dev",
+                "/dev",
+                "--proc",
+                "/proc",
+                "--tmpfs",
+                "/tmp",
+                "--",
+            ]),
+        ),
+        (
+            "firejail",
+            "firejail --quiet",
+            on_path(&["firejail", "--quiet", "--"]),
+        ),
+        (
+            "srt",
+            "srt, its settings: no network, no write, nothing unreadable",
+            fetched(
+                "node_modules/.bin/srt",
+                &[word("--settings"), settings.as_os_str()],
+            ),
+        ),
+        (
+            "codex",
+            "codex sandbox",
+            fetched("node_modules/.bin/codex", &[word("sandbox"), word("--")]),
+        ),
+        (
+            "nono",
+            "nono run --block-net --read /usr --read the probe's folder",
+            fetched(
+                "bin/nono",
+                &[
+                    word("run"),
+                    word("--silent"),
+                    word("--block-net"),
+                    word("--read"),
+                    word("/usr"),
+                    word("--read"),
+                    agent.as_os_str(),
+                    word("--"),
+                ],
+            ),
+        ),
+        (
+            "sandlock",
+            "sandlock.Sandbox(fs_readable=[/usr, /lib, /lib64, /bin, /etc, /dev, /proc, the probe's folder])",
+            has_sandlock.then(|| {
+                vec![
+                    python.clone().into(),
+                    "-c".into(),
+                    SANDLOCK.into(),
+                    agent.clone().into(),
+                ]
+            }),
+        ),
+    ])
 }
 
 const SRT: &str = r#"{
