@@ -91,8 +91,8 @@ fn credential(path: &Path) -> Option<Finding> {
     })
 }
 
-/// Whether a process that is not in `cgroup` has `uid`: by the owner of its folder in /proc, which
-/// is its effective uid (proc_pid(5)).
+/// Whether a process has `uid`: by the owner of its folder in /proc, which is its effective uid, or
+/// root's where the process is not dumpable (proc_pid(5)).
 pub fn uid_in_use(uid: u32) -> Option<Finding> {
     let entries = match fs::read_dir("/proc") {
         Ok(entries) => entries,
