@@ -75,13 +75,22 @@ fn held(host: &Host) -> Held {
 #[cfg(test)]
 /// What is held when as many launchers wait for a session as are kept ready.
 fn settled(host: &Host) -> Held {
-    host.wait("launchers are ready", || {
-        host.session_cgroups().is_empty()
-            && host.pids("custody-front").is_empty()
-            && host.pids("custody-launch").len() == 2
+    host.wait("the sessions' cgroups and fronts are gone", || {
+        host.session_cgroups().is_empty() && host.pids("custody-front").is_empty()
     })
     .unwrap();
+    launchers_ready(host);
     held(host)
+}
+
+#[cfg(test)]
+/// Waits for the launchers that are kept ready: until they execute, they are still named as
+/// custodyd is.
+fn launchers_ready(host: &Host) {
+    host.wait("launchers are ready", || {
+        host.pids("custody-launch").len() == 2
+    })
+    .unwrap();
 }
 
 #[cfg(test)]
@@ -170,6 +179,7 @@ fn of_hundreds_of_sessions_in_a_row_and_at_once_nothing_is_left() {
         "{SESSIONS} sessions at once: all up after {:?}",
         begun.elapsed()
     ));
+    launchers_ready(&host);
     assert_eq!(host.session_cgroups().len(), SESSIONS);
     let uids = host.session_uids();
     assert_eq!(uids.len(), SESSIONS, "each has a uid of its own");
