@@ -11,7 +11,12 @@ const FLOORS: &[&[&str]] = &[
     &["agent-ebpf", "gate"],
     &["custody-sys"],
     &["custody-wire"],
-    &["custody-config", "custody-ledger", "custody-service"],
+    &[
+        "custody-config",
+        "custody-ledger",
+        "custody-replay",
+        "custody-service",
+    ],
     // Its library tidies the workspaces that it changed, for custodyd.
     &["custody-launch"],
     &[
