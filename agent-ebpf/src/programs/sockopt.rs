@@ -6,7 +6,8 @@
 //! TCP_REPAIR, SO_ATTACH_FILTER and its like (programs in the kernel), SO_BINDTODEVICE, SO_MARK,
 //! SO_ZEROCOPY, IP_TRANSPARENT, IP_OPTIONS and IPV6_RTHDR (another host than connect(2) named), the
 //! levels of MPTCP, ALG, TLS, VSOCK and netlink. getsockopt(2) has no hook of ours. Attempts:
-//! `direct/tcp-fast-open`, `direct/tcp-fast-open-connect`.
+//! `direct/tcp-fast-open`, `direct/tcp-fast-open-connect`, `surface/socket-filter`,
+//! `surface/socket-mark`.
 
 // UNSAFETY: contexts, map values and helpers are raw pointers; the verifier proves every access.
 

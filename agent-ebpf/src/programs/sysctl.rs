@@ -1,8 +1,7 @@
 //! Sysctls: read, never written.
 //!
 //! `BPF_PROG_TYPE_CGROUP_SYSCTL` (kernel/bpf/cgroup.c, `__cgroup_bpf_run_filter_sysctl`, called by
-//! `proc_sys_call_handler` for every read and write below /proc/sys). No attempt of the suite
-//! goes this way.
+//! `proc_sys_call_handler` for every read and write below /proc/sys). Attempt: `surface/sysctl`.
 
 // UNSAFETY: contexts, map values and helpers are raw pointers; the verifier proves every access.
 

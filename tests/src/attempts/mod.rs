@@ -3,6 +3,7 @@
 mod aftermath;
 mod authenticated_client;
 mod calls;
+mod consoles;
 mod covert;
 mod custody;
 mod descriptors;
@@ -10,6 +11,7 @@ mod extracted_callable;
 mod families;
 mod frames;
 mod gate;
+mod handles;
 mod holders;
 mod lifecycle;
 mod namespaces;
@@ -134,6 +136,8 @@ pub struct Place {
 /// What an attempt needs from the host.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Need {
+    /// A virtual console (CONFIG_VT), which most guests and containers have not.
+    Console,
     /// A kernel with the 32-bit entry (int 0x80).
     Ia32,
     /// A kernel that makes rings (io_uring_setup(2)).
@@ -148,12 +152,17 @@ pub enum Need {
     Program(&'static str),
     /// A kind of socket: name, family, type and protocol.
     Socket(&'static str, i32, i32, i32),
+    /// A kernel with the system calls of x32 (CONFIG_X86_X32_ABI).
+    X32,
 }
 
 impl Need {
     /// What is missing here; none if nothing is.
     pub fn missing(self) -> Option<String> {
         match self {
+            Self::Console => crate::suite::arms::console()
+                .is_err()
+                .then(|| "a virtual console".into()),
             // Only a kernel with that entry has this (linux/arch/x86/entry/vdso/vdso32-setup.c).
             Self::Ia32 => (!std::path::Path::new("/proc/sys/abi/vsyscall32").exists())
                 .then(|| "the 32-bit entry of the kernel".into()),
@@ -182,8 +191,19 @@ impl Need {
                 (!makes_socket(family, kind, protocol)).then(|| format!("sockets of {name}"))
             }
             Self::Program(path) => (!std::path::Path::new(path).exists()).then(|| path.into()),
+            Self::X32 => (!answers_x32()).then(|| "the system calls of x32".into()),
         }
     }
+}
+
+/// Whether the kernel knows getpid(2) by its number of x32: without them it is ENOSYS.
+fn answers_x32() -> bool {
+    const SCRIPT: &str = "import ctypes, sys
+sys.exit(ctypes.CDLL(None).syscall(0x40000000 | 39) == -1)";
+    std::process::Command::new(crate::probe::PYTHON)
+        .args(["-I", "-S", "-c", SCRIPT])
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 /// Whether the kernel has such sockets, asked as root.
@@ -246,6 +266,8 @@ pub enum Workspace {
 pub enum Carries {
     /// A connection to a deputy, as an open descriptor.
     Connection,
+    /// A virtual console.
+    Console,
     /// A canary in the environment.
     Environment,
     /// A canary in an open file.
@@ -320,6 +342,8 @@ pub fn all() -> Vec<&'static Attempt> {
         workspace::ALL,
         aftermath::ALL,
         terminal::ALL,
+        consoles::ALL,
+        handles::ALL,
         covert::ALL,
     ]
     .into_iter()

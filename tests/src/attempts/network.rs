@@ -92,6 +92,21 @@ pub(super) use door;
 
 pub(super) const ALL: &[Attempt] = &[
     direct!(
+        "direct/x32",
+        "the system calls of x32",
+        "May it make the socket by numbers of x32, which a filter by number alone passes?",
+        &[Need::Program(PYTHON), Need::X32],
+        TCP,
+        Owner::Standin,
+        "agentsh C2 and CVE-2014-0038's class; seccomp(2): bit 30 of the number, the same architecture",
+        |scene: &Scene, effect: &Effect| by_x32(stream(
+            libc::AF_INET,
+            0,
+            scene.witness_address,
+            &scene.with_leaked_token(effect.clone())
+        ))
+    ),
+    direct!(
         "direct/tcp6",
         "tcp connect",
         "May it connect over IPv6?",
@@ -378,4 +393,18 @@ fn listen(scene: &Scene, effect: &Effect) -> Vec<Call> {
         ),
         calls::receive(5, 0),
     ]
+}
+
+/// The same calls by their numbers of x32: bit 30, and those that have one of their own
+/// (arch/x86/entry/syscalls/syscall_64.tbl).
+fn by_x32(mut calls: Vec<Call>) -> Vec<Call> {
+    const BIT: i64 = 0x4000_0000;
+    for call in &mut calls {
+        call.number = BIT
+            | match call.number {
+                libc::SYS_recvfrom => 517,
+                number => number,
+            };
+    }
+    calls
 }

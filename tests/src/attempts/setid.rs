@@ -86,6 +86,13 @@ pub(super) const ALL: &[Attempt] = &[
         }],
         "mknod"
     ),
+    set_id!(
+        "setid/tmpfile",
+        "O_TMPFILE and linkat(2)",
+        "Can a file be made so without a name, and be given one?",
+        |path, mode| vec![Act::Tmpfile { path, mode }],
+        "linkat"
+    ),
     Attempt {
         notes: &["the call is refused whole, for its mode is behind a pointer: the twin is openat"],
         twin: |scene, effect| Attack::Acts {

@@ -196,7 +196,122 @@ pub(super) const ALL: &[Attempt] = &[
             vec![calls::number(3), buffer(), calls::number(4096)],
         )]
     ),
+    door!(
+        "surface/sysctl",
+        "a sysctl",
+        "May it set a variable of the kernel's?",
+        Owner::Root,
+        &[
+            &[Layer::CgroupSysctl],
+            &[Layer::MountNamespace],
+            &[Layer::Uid],
+            &[Layer::Landlock],
+        ],
+        "write of a sysctl",
+        "CVE-2021-30465's class and CVE-2022-0492: what is written below /proc/sys is the whole \
+         machine's",
+        |_| sysctl()
+    ),
+    Attempt {
+        notes: &["the twin sets an option that is allowed, by the same calls"],
+        twin: |_, _| calls::attack(option("SO_KEEPALIVE", SO_KEEPALIVE, &calls::words(&[1]))),
+        twin_shows: TwinShows::Step("setsockopt SO_KEEPALIVE"),
+        ..door!(
+            "surface/socket-filter",
+            "SO_ATTACH_FILTER",
+            "May it put a program into the kernel, for a socket to run?",
+            Owner::Standin,
+            &[&[Layer::Seccomp], &[Layer::CgroupSockopt]],
+            "setsockopt SO_ATTACH_FILTER",
+            "socket(7): no right is asked for; CVE-2017-16995's class, by the older machine",
+            |_| option("SO_ATTACH_FILTER", libc::SO_ATTACH_FILTER, &accept_all())
+        )
+    },
+    Attempt {
+        notes: &["the twin sets an option that is allowed, by the same calls"],
+        twin: |_, _| calls::attack(option("SO_KEEPALIVE", SO_KEEPALIVE, &calls::words(&[1]))),
+        twin_shows: TwinShows::Step("setsockopt SO_KEEPALIVE"),
+        ..door!(
+            "surface/socket-mark",
+            "SO_MARK",
+            "May it give a socket a mark, by which rules of the host's tell whose it is?",
+            Owner::Root,
+            &[
+                &[Layer::CgroupSockopt],
+                &[Layer::Capabilities],
+                &[Layer::Uid]
+            ],
+            "setsockopt SO_MARK",
+            "socket(7): policy routing, firewalls and our own second lock go by it",
+            |_| option("SO_MARK", libc::SO_MARK, &calls::words(&[1]))
+        )
+    },
 ];
+
+const SO_KEEPALIVE: i32 = libc::SO_KEEPALIVE;
+
+/// setsockopt(2) on one of a pair, which every session may make.
+fn option(name: &str, option: i32, value: &Argument) -> Vec<Call> {
+    vec![
+        calls::call(
+            "socketpair",
+            libc::SYS_socketpair,
+            vec![
+                calls::number(libc::AF_UNIX),
+                calls::number(libc::SOCK_STREAM | libc::SOCK_CLOEXEC),
+                calls::number(0),
+                calls::buffer("pair", 8),
+            ],
+        ),
+        calls::call(
+            &format!("setsockopt {name}"),
+            libc::SYS_setsockopt,
+            vec![
+                Argument::Int("pair".into(), 0),
+                calls::number(libc::SOL_SOCKET),
+                calls::number(option),
+                value.clone(),
+                calls::number(if option == libc::SO_ATTACH_FILTER {
+                    16
+                } else {
+                    4
+                }),
+            ],
+        ),
+    ]
+}
+
+/// struct sock_fprog of one instruction: BPF_RET | BPF_K, with as many bytes as there can be.
+fn accept_all() -> Argument {
+    let program = [&[6, 0, 0, 0][..], &0x4_0000_u32.to_ne_bytes()].concat();
+    Argument::Words(vec![calls::number(1), calls::bytes(&program)])
+}
+
+/// Writes to a sysctl what stands in it.
+fn sysctl() -> Vec<Call> {
+    const PATH: &str = "/proc/sys/kernel/printk_ratelimit_burst";
+    let value = std::fs::read(PATH).unwrap_or_default();
+    vec![
+        calls::call(
+            "open of a sysctl",
+            libc::SYS_openat,
+            vec![
+                calls::HERE,
+                calls::text(PATH),
+                calls::number(libc::O_WRONLY),
+            ],
+        ),
+        calls::call(
+            "write of a sysctl",
+            libc::SYS_write,
+            vec![
+                Argument::Result(0),
+                calls::bytes(&value),
+                calls::length(&value),
+            ],
+        ),
+    ]
+}
 
 fn buffer() -> Argument {
     calls::buffer("log", 4096)

@@ -103,6 +103,12 @@ mod tests {
         }
         for door in &file.doors {
             let expected = &expected[&door.id];
+            let attempt = attempts::all().into_iter().find(|it| it.id == door.id);
+            let lacks = attempt.is_some_and(|it| !it.needs.is_empty());
+            // What that kernel has not, another may have: it shows no lock, and says so.
+            if door.outcome == "not_attempted" && lacks {
+                continue;
+            }
             let listed: Vec<&String> = expected.single_legs.keys().collect();
             let shown: Vec<&String> = door.single.iter().collect();
             assert_eq!(shown, listed, "{}: {again}", door.id);

@@ -3,13 +3,15 @@
 use std::{
     fs,
     io::{self, Read as _, Write as _},
-    os::unix::net::UnixStream,
+    os::{fd::AsRawFd as _, unix::net::UnixStream},
     path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
 
-use rustix::fs::{CWD, FallocateFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, XattrFlags};
+use rustix::fs::{
+    AtFlags, CWD, FallocateFlags, FileType, Gid, Mode, OFlags, ResolveFlags, Uid, XattrFlags,
+};
 use serde::{Deserialize, Serialize};
 
 use super::Report;
@@ -139,6 +141,13 @@ pub enum Act {
         /// Where it is.
         path: PathBuf,
     },
+    /// openat(2) with O_TMPFILE, then linkat(2): a name for a file that was made without one.
+    Tmpfile {
+        /// What.
+        path: PathBuf,
+        /// The mode.
+        mode: u32,
+    },
     /// Wait until something is there.
     Wait {
         /// What.
@@ -243,6 +252,16 @@ fn one(act: &Act, report: &mut Report) -> Option<()> {
         }
         Act::Symlink { target, path } => {
             report.step("symlink", std::os::unix::fs::symlink(target, path))
+        }
+        Act::Tmpfile { path, mode } => {
+            let folder = path.parent().unwrap_or(Path::new("/"));
+            let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+            let opened = rustix::fs::openat(CWD, folder, flags, bits(mode));
+            let file = report.step("openat O_TMPFILE", opened)?;
+            // linkat(2): by its descriptor without CAP_DAC_READ_SEARCH.
+            let nameless = format!("/proc/self/fd/{}", file.as_raw_fd());
+            let linked = rustix::fs::linkat(CWD, nameless, CWD, path, AtFlags::SYMLINK_FOLLOW);
+            report.step("linkat", linked)
         }
         Act::Wait { path } => report.step("wait", wait(path)),
         Act::Write { path, text } => report.step("write", fs::write(path, text)),

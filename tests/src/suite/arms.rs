@@ -82,6 +82,7 @@ impl Carried {
                 let pidfd = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
                 carried.fd = Some(inherited(&pidfd)?);
             }
+            Carries::Console => carried.fd = Some(inherited(console()?)?),
             Carries::Ring => carried.fd = Some(inherited(crate::standin::ring::make()?)?),
             Carries::Terminal => {
                 let pty = custody_sys::pty::open(Path::new("/dev/pts"))?;
@@ -109,6 +110,16 @@ impl Carried {
             command.env(CARRIED, canary);
         }
     }
+}
+
+/// A virtual console that nobody sees (console(4)).
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn console() -> rustix::io::Result<OwnedFd> {
+    use rustix::fs::{Mode, OFlags, open};
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    open("/dev/tty63", flags, Mode::empty())
 }
 
 fn ip_socket(kind: SocketType) -> rustix::io::Result<OwnedFd> {

@@ -47,7 +47,8 @@ const CGROUP2: u64 = 0x6367_7270;
 /// `int file_open(struct file *file)`, called by `do_dentry_open` (fs/open.c). Refuses what is
 /// protected, every block device, a bpf file system, cgroup2 for writing, and a nameless file
 /// (O_TMPFILE) made with a setuid or setgid bit: it comes to no other hook, and linkat(2) gives it
-/// a name later. Attempts: `file/credential`, `surface/mknod-block`, `escape/cgroup`.
+/// a name later. Attempts: `file/credential`, `file/by-handle`, `surface/mknod-block`, `setid/tmpfile`,
+/// `escape/cgroup`.
 #[lsm(hook = "file_open")]
 pub(crate) fn custody_file_open(ctx: LsmContext) -> i32 {
     let Some(session) = confined() else {
