@@ -1,7 +1,10 @@
 //! Incident, exact replay, attempts, outcome: the matrix of published escapes, made by each run.
 //!
-//! An incident counts as covered only where every attempt of its replay was refused in this run,
-//! with both controls. `fixtures/incidents.toml` ties them; nothing here is written by hand.
+//! An incident counts as covered only where every attempt of its exact replay was refused in this
+//! run, with both controls. Where the attempts do a part of it, it is partial at best.
+//! `fixtures/incidents.toml` ties them; nothing here is written by hand.
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +13,7 @@ use super::row::{Outcome, Row};
 const FILE: &str = include_str!("../../../fixtures/incidents.toml");
 
 /// The version of the file's format.
-pub const FORMAT: &str = "custody-incidents/1";
+pub const FORMAT: &str = "custody-incidents/2";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -44,6 +47,54 @@ pub struct Incident {
     /// Why it does not apply to us: only where there is no attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_applicable: Option<String>,
+    /// What of it the attempts do not do: it is replayed in part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<String>,
+}
+
+/// How much of an incident this run showed to be refused.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// Its exact replay, with both controls.
+    Covered,
+    /// Nothing of it can be done here.
+    DoesNotApply,
+    /// An attempt of it was reached, inconclusive or not made.
+    NotCovered,
+    /// The part of it that can be done here, with both controls.
+    Partial,
+}
+
+impl Standing {
+    fn of(incident: &Incident, outcomes: &[Replay]) -> Self {
+        match &incident.partial {
+            _ if outcomes.is_empty() => Self::DoesNotApply,
+            // What was not made is no part of what was: the rest of a partial replay stands.
+            Some(_) => {
+                let made = |it: &&Replay| it.outcome != "not_attempted";
+                let mut made = outcomes.iter().filter(made).peekable();
+                if made.peek().is_some() && made.all(|it| it.counts) {
+                    Self::Partial
+                } else {
+                    Self::NotCovered
+                }
+            }
+            None if outcomes.iter().all(|it| it.counts) => Self::Covered,
+            None => Self::NotCovered,
+        }
+    }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Covered => "covered",
+            Self::DoesNotApply => "does not apply",
+            Self::NotCovered => "not covered in this run",
+            Self::Partial => "partial",
+        })
+    }
 }
 
 /// An incident, with what this run showed of it.
@@ -52,8 +103,8 @@ pub struct Replayed {
     /// The incident.
     #[serde(flatten)]
     pub incident: Incident,
-    /// Whether its exact replay was refused in this run, with both controls.
-    pub covered: bool,
+    /// How much of it was refused in this run.
+    pub standing: Standing,
     /// What came of each attempt.
     pub outcomes: Vec<Replay>,
 }
@@ -110,7 +161,7 @@ pub fn replayed(incidents: Vec<Incident>, rows: &[Row]) -> Vec<Replayed> {
                 .map(|id| replay(id, rows))
                 .collect();
             Replayed {
-                covered: !outcomes.is_empty() && outcomes.iter().all(|it| it.counts),
+                standing: Standing::of(&incident, &outcomes),
                 incident,
                 outcomes,
             }
@@ -158,6 +209,10 @@ mod tests {
                 incident.attempts.is_empty() == incident.not_applicable.is_some(),
                 "{id} has either attempts or a reason"
             );
+            assert!(
+                incident.partial.is_none() || !incident.attempts.is_empty(),
+                "{id} is replayed in part by no attempt"
+            );
             for attempt in &incident.attempts {
                 assert!(known.contains(&**attempt), "{id}: no attempt `{attempt}`");
             }
@@ -182,13 +237,16 @@ mod tests {
             attempts: attempts.iter().map(|id| (*id).into()).collect(),
             profiles: Vec::new(),
             not_applicable: None,
+            partial: None,
         }]
     }
 
     #[test]
     fn an_incident_is_covered_only_where_its_whole_replay_was_refused_with_both_controls() {
         let refused = row(Vec::new());
-        let covered = |ids: &[&str], rows: &[Row]| replayed(incident(ids), rows)[0].covered;
+        let covered = |ids: &[&str], rows: &[Row]| {
+            replayed(incident(ids), rows)[0].standing == Standing::Covered
+        };
         assert!(covered(&["family/name"], std::slice::from_ref(&refused)));
         assert!(!covered(
             &["family/name", "other/name"],
@@ -208,5 +266,32 @@ mod tests {
             protected: true,
         };
         assert!(!covered(&["family/name"], &[reached]));
+    }
+    #[test]
+    fn an_incident_that_is_replayed_in_part_is_never_covered() {
+        let refused = row(Vec::new());
+        let standing = |ids: &[&str], rows: &[Row]| {
+            let mut incident = incident(ids);
+            incident[0].partial = Some("the deputy".into());
+            replayed(incident, rows)[0].standing
+        };
+        let rows = std::slice::from_ref(&refused);
+        assert_eq!(standing(&["family/name"], rows), Standing::Partial);
+        assert_eq!(
+            standing(&["family/name", "other/name"], rows),
+            Standing::NotCovered
+        );
+
+        let mut elsewhere = refused.clone();
+        elsewhere.outcome = Outcome::NotAttempted {
+            need: "another kernel".into(),
+        };
+        let alone = [elsewhere.clone()];
+        assert_eq!(standing(&["family/name"], &alone), Standing::NotCovered);
+        elsewhere.id = "other/name".into();
+        assert_eq!(
+            standing(&["family/name", "other/name"], &[refused, elsewhere]),
+            Standing::Partial
+        );
     }
 }

@@ -94,14 +94,17 @@ fn write_ablation(text: &mut String, ablation: &Ablation) -> std::fmt::Result {
 fn write_incidents(text: &mut String, incidents: &[Replayed]) -> std::fmt::Result {
     for Replayed {
         incident,
-        covered,
+        standing,
         outcomes,
     } in incidents
     {
-        let said = match (&incident.not_applicable, covered) {
-            (Some(why), _) => format!("does not apply: {why}"),
-            (None, true) => "covered".into(),
-            (None, false) => "not covered in this run".into(),
+        let why = incident
+            .not_applicable
+            .as_ref()
+            .or(incident.partial.as_ref());
+        let said = match why {
+            Some(why) => format!("{standing}: {why}"),
+            None => standing.to_string(),
         };
         let outcomes: Vec<String> = outcomes
             .iter()
