@@ -13,6 +13,7 @@ use crate::{
 mod call;
 mod client;
 mod confinement;
+mod gate;
 mod launch;
 mod series;
 
@@ -33,6 +34,8 @@ pub(crate) struct Args {
     /// Everything is installed and built: only run it (as root)
     #[arg(long, hide = true)]
     built: bool,
+    #[command(flatten)]
+    gate: gate::GateArgs,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -41,11 +44,16 @@ enum What {
     Call,
     /// One probe inside every sandbox that is installed; then what ours costs, beside bare
     Confinement,
+    /// Recorded tasks and attacks through the gate, and how long a decision takes
+    Gate,
     /// A confined launch, beside fork+exec and other sandboxes
     Launch,
 }
 
 pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
+    if matches!(args.what, What::Gate) {
+        return gate::run(places, &args.gate); // a pure function: nothing to install, no root
+    }
     if args.turns < 10 {
         bail!("`--turns {}`: a percentile needs at least 10", args.turns);
     }
@@ -63,6 +71,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
         let what = match args.what {
             What::Call => "call",
             What::Confinement => "confinement",
+            What::Gate => "gate",
             What::Launch => "launch",
         };
         let mut command = places.again_as_root(["bench", what, "--built", "--turns"])?;
@@ -76,6 +85,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
     match args.what {
         What::Call => call::run(places, args.turns),
         What::Confinement => confinement::run(places, args.turns, args.install),
+        What::Gate => gate::run(places, &args.gate),
         What::Launch => launch::run(places, args.turns),
     }
 }

@@ -1,0 +1,67 @@
+//! Who decides: the seam between a replay and what it measures.
+
+use gate::json::Value;
+
+/// What is said of a call.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[must_use]
+pub enum Answer {
+    /// It is performed.
+    Allow,
+    /// A person is asked.
+    Hold(String),
+    /// It is not performed, and no person can change that.
+    Refuse(String),
+}
+
+/// Decides on the calls of sessions.
+pub trait Decider {
+    /// Its name in reports.
+    fn name(&self) -> &str;
+
+    /// A new session, for what the person asked.
+    ///
+    /// # Errors
+    /// When this decider has no session for such a task.
+    fn open(&self, task: &str) -> Result<Box<dyn Session + '_>, String>;
+}
+
+/// One session.
+pub trait Session {
+    /// What is said of this call, now. Nothing is performed.
+    fn decide(&mut self, tool: &str, arguments: &Value) -> Answer;
+
+    /// The call was performed, and this came back.
+    fn record(&mut self, tool: &str, arguments: &Value, result: &Recorded);
+}
+
+/// What came back.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Recorded {
+    /// The tool failed and said so: anyone's words.
+    Failed(String),
+    /// Its result.
+    Result(Value),
+}
+
+/// Everything is allowed: what happens without a gate.
+#[derive(Clone, Copy, Debug)]
+pub struct Nobody;
+
+impl Decider for Nobody {
+    fn name(&self) -> &str {
+        "none"
+    }
+
+    fn open(&self, _task: &str) -> Result<Box<dyn Session + '_>, String> {
+        Ok(Box::new(Self))
+    }
+}
+
+impl Session for Nobody {
+    fn decide(&mut self, _tool: &str, _arguments: &Value) -> Answer {
+        Answer::Allow
+    }
+
+    fn record(&mut self, _tool: &str, _arguments: &Value, _result: &Recorded) {}
+}

@@ -1,0 +1,6 @@
+//! Recorded calls, replayed.
+
+mod engine;
+mod form;
+mod recorded;
+mod scene;
