@@ -87,6 +87,9 @@ impl Witness for Blind {
     }
 }
 
+/// A decider, or why there is none for a task.
+pub type Found = Result<Box<dyn Decider>, String>;
+
 /// Runs the whole suite. `decider` says who decides on the calls of a task: most are the same for
 /// each, a scope of the task is not.
 ///
@@ -95,7 +98,7 @@ impl Witness for Blind {
 pub fn score(
     suite: &Suite,
     policy: &str,
-    decider: &dyn Fn(&UserTask) -> Result<Box<dyn Decider>, String>,
+    decider: &dyn Fn(&UserTask) -> Found,
     reviewer: Reviewer,
     witness: &mut dyn Witness,
 ) -> Result<Score, String> {

@@ -1,4 +1,5 @@
 //! Recorded calls, replayed.
+#![cfg(test)]
 
 mod engine;
 mod form;

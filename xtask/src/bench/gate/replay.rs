@@ -4,10 +4,10 @@ mod report;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use custody_replay::{
-    decider::{Decider, Nobody},
+    decider::Nobody,
     format::{self, Suite, UserTask},
     run::Reviewer,
-    score::{self, Score},
+    score::{self, Found, Score},
 };
 
 use super::GateArgs;
@@ -24,7 +24,7 @@ const NONE: &str = "none";
 struct Row {
     name: &'static str,
     reviewer: Reviewer,
-    decider: fn(&Suite, &UserTask) -> Result<Box<dyn Decider>, String>,
+    decider: fn(&Suite, &UserTask) -> Found,
 }
 
 const ROWS: &[Row] = &[Row {
