@@ -40,4 +40,5 @@ pub mod record;
 pub mod request;
 pub mod selection;
 pub mod session;
+pub mod task_words;
 pub mod template;
