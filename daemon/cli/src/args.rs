@@ -13,7 +13,7 @@ use gate::{
 const EXIT_CODES: &str = "\
 Exit codes:
   0        done
-  1        what was checked is not good (doctor, policy check, ledger verify)
+  1        what was checked is not good (doctor, policy check, ledger verify, replay)
   2        the command line is wrong
   125      custody itself failed, or refused; the reason is on standard error
   126      the command of `run` could not be executed
@@ -59,6 +59,18 @@ pub enum What {
     /// List your sessions; root sees all
     Ps {
         /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say what a policy would answer to calls that were recorded; nothing is performed
+    Replay {
+        /// The policy, NAME.toml
+        policy: PathBuf,
+        /// Recorded sessions: files of the form custody-trace/1, or tasks of the form
+        /// agentdojo-replay/1
+        #[arg(required = true, value_name = "TRACE")]
+        traces: Vec<PathBuf>,
+        /// As JSON, one call a line
         #[arg(long)]
         json: bool,
     },

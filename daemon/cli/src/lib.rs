@@ -7,7 +7,7 @@
 //! | [`doctor`] | whether a profile can be had here |
 //! | [`exit`] | what the process says to its caller |
 //! | [`inert`] | foreign text that does nothing to a terminal |
-//! | [`ledger`], [`policy`] | what needs no service |
+//! | [`ledger`], [`policy`], [`replay`] | what needs no service |
 //! | [`list`] | ps, stop, status |
 //! | [`run`] | a command, confined |
 //!
@@ -23,6 +23,7 @@ pub mod inert;
 pub mod ledger;
 pub mod list;
 pub mod policy;
+pub mod replay;
 pub mod run;
 
 use std::io::{self, Write as _};
@@ -49,6 +50,11 @@ pub fn main() -> Exit {
             what: PolicyWhat::Check { file, config },
         } => policy::check(&file, config.as_deref()),
         What::Ps { json } => list::ps(&socket, json),
+        What::Replay {
+            policy,
+            traces,
+            json,
+        } => replay::replay(&policy, &traces, json),
         What::Run(run) => run::run(&socket, run),
         What::Status => list::status(&socket),
         What::Stop { sessions } => list::stop(&socket, &sessions),

@@ -8,11 +8,11 @@ use gate::{id::PolicyName, policy::Policy};
 
 use crate::{complain, exit::Exit, inert, say};
 
-/// `custody policy check`.
+/// The policy of a file; none if it is not good, which was said then.
 ///
 /// # Errors
-/// When a file cannot be read.
-pub fn check(file: &Path, config: Option<&Path>) -> anyhow::Result<Exit> {
+/// When the file cannot be read, or is not named as a policy's is.
+pub(crate) fn compile(file: &Path) -> anyhow::Result<Option<Policy>> {
     let shown = file.display();
     let name = file
         .file_name()
@@ -21,13 +21,24 @@ pub fn check(file: &Path, config: Option<&Path>) -> anyhow::Result<Exit> {
         .with_context(|| format!("`{shown}` is not named NAME.toml; the name is the policy's"))?;
     let name = PolicyName::parse(name).with_context(|| format!("the name of `{shown}`"))?;
     let text = fs::read_to_string(file).with_context(|| format!("cannot read `{shown}`"))?;
-    let policy = match Policy::compile(&name, &text) {
-        Ok(policy) => policy,
+    match Policy::compile(&name, &text) {
+        Ok(policy) => Ok(Some(policy)),
         Err(error) => {
             complain(&format!("{shown}: {error}"));
-            return Ok(Exit::Bad);
+            Ok(None)
         }
+    }
+}
+
+/// `custody policy check`.
+///
+/// # Errors
+/// When a file cannot be read.
+pub fn check(file: &Path, config: Option<&Path>) -> anyhow::Result<Exit> {
+    let Some(policy) = compile(file)? else {
+        return Ok(Exit::Bad);
     };
+    let name = policy.name();
     if let Some(path) = config {
         let shown = path.display();
         let text = fs::read_to_string(path).with_context(|| format!("cannot read `{shown}`"))?;

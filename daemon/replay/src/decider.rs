@@ -1,6 +1,40 @@
 //! Who decides: the seam between a replay and what it measures.
 
-use gate::json::Value;
+use std::collections::BTreeMap;
+
+use gate::{
+    id::{OwnedName, ValueName},
+    json::Value,
+};
+use serde::Deserialize;
+
+/// What a session is opened with.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Opening {
+    /// Owned sets, as the application says them.
+    #[serde(default)]
+    pub owned: BTreeMap<OwnedName, Vec<String>>,
+    /// What the person asked for.
+    #[serde(default)]
+    pub task: Option<String>,
+    /// Trusted values, as the application says them.
+    #[serde(default)]
+    pub values: BTreeMap<ValueName, String>,
+    /// Whether there is a workspace.
+    #[serde(default)]
+    pub workspace: bool,
+}
+
+impl Opening {
+    /// Of what a person asked for, and nothing else.
+    pub fn task(task: &str) -> Self {
+        Self {
+            task: Some(task.into()),
+            ..Self::default()
+        }
+    }
+}
 
 /// What is said of a call.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -19,11 +53,11 @@ pub trait Decider {
     /// Its name in reports.
     fn name(&self) -> &str;
 
-    /// A new session, for what the person asked.
+    /// A new session.
     ///
     /// # Errors
-    /// When this decider has no session for such a task.
-    fn open(&self, task: &str) -> Result<Box<dyn Session + '_>, String>;
+    /// When this decider has no session that is opened with that.
+    fn open(&self, opening: &Opening) -> Result<Box<dyn Session + '_>, String>;
 }
 
 /// One session.
@@ -53,7 +87,7 @@ impl Decider for Nobody {
         "none"
     }
 
-    fn open(&self, _task: &str) -> Result<Box<dyn Session + '_>, String> {
+    fn open(&self, _opening: &Opening) -> Result<Box<dyn Session + '_>, String> {
         Ok(Box::new(Self))
     }
 }

@@ -7,14 +7,18 @@
 //! | [`decider`] | who decides: the seam between a replay and what it measures |
 //! | [`run`] | one task, alone or with a fully obedient agent and one attack |
 //! | [`score`] | what a policy does on a whole suite |
+//! | [`custody`] | our gate, as such a decider |
+//! | [`trace`] | an operator's own recorded calls |
 //!
 //! Which rules the gate decides by, and what each is for: `docs/rules.md` beside this crate.
 //!
 //! **Invariant:** nothing is performed. A recorded result stands for the effect.
 #![forbid(unsafe_code)]
 
+pub mod custody;
 pub mod decider;
 pub mod format;
 pub mod marker;
 pub mod run;
 pub mod score;
+pub mod trace;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gate::json::{self, Value};
 
 use crate::{
-    decider::{Answer, Decider, Recorded, Session},
+    decider::{Answer, Decider, Opening, Recorded, Session},
     format::{InjectionTask, RecordedCall, Suite, UserTask},
     marker::{self, Fill},
 };
@@ -93,7 +93,7 @@ pub fn benign(
     decider: &dyn Decider,
     reviewer: Reviewer,
 ) -> Result<Benign, String> {
-    let mut session = decider.open(&task.prompt)?;
+    let mut session = decider.open(&Opening::task(&task.prompt))?;
     let mut executed = BTreeSet::new();
     let mut done = Benign::default();
     for (index, call) in task.calls.iter().enumerate() {
@@ -143,7 +143,7 @@ pub fn attacked(
     decider: &dyn Decider,
     reviewer: Reviewer,
 ) -> Result<Attacked, String> {
-    let mut session = decider.open(&task.prompt)?;
+    let mut session = decider.open(&Opening::task(&task.prompt))?;
     let mut done = Attacked::default();
     for call in &task.calls {
         let filled = Filled::new(call, Fill::Attack(text));

@@ -17,7 +17,7 @@ fn the_help_names_the_subcommands_and_the_exit_codes() {
     let output = custody(&["--help"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     for part in [
-        "run", "ps", "stop", "status", "policy", "ledger", "125", "128+N",
+        "run", "ps", "stop", "status", "policy", "ledger", "replay", "125", "128+N",
     ] {
         assert!(said(&output).contains(part), "{part}");
     }
@@ -178,4 +178,44 @@ fn an_end_that_was_cut_off_shows_against_a_head_and_a_key_that_were_kept() {
     let (code, words) = verify(&[head(0), head(1), kept]);
     assert_eq!(code, Some(1), "{words}");
     assert!(words.contains("its end was cut off"), "{words}");
+}
+
+#[test]
+fn a_replay_performs_nothing_and_says_what_a_policy_would_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("demo.toml"), POLICY).unwrap();
+    let call = r#"{"tool":"send_message","arguments":{"to":"eve@evil.example","subject":"a","body":"b"},"was":"allow"}"#;
+    let session = r#"{"values":{"customer":"ada@customer.example"}}"#;
+    let trace = format!(r#"{{"format":"custody-trace/1","session":{session},"calls":[{call}]}}"#);
+    std::fs::write(path("a.json"), trace).unwrap();
+    let replay = |more: &[&str]| {
+        custody(&["replay", &path("demo.toml"), &path("a.json")])
+            .args(more)
+            .output()
+            .unwrap()
+    };
+    let output = replay(&[]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let words = said(&output);
+    assert!(
+        words.contains("(was allow)") && words.contains("trusted_value"),
+        "{words}"
+    );
+    assert!(
+        words.contains("1 sessions, 1 calls: 0 allowed, 0 held, 1 refused"),
+        "{words}"
+    );
+    let line: serde_json::Value = serde_json::from_slice(&replay(&["--json"]).stdout).unwrap();
+    assert_eq!(line["now"], "refuse");
+    assert_eq!(line["changed"], true);
+
+    std::fs::write(path("a.json"), "{}").unwrap();
+    let output = replay(&[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said(&output).contains("custody-trace/1"),
+        "{}",
+        said(&output)
+    );
 }

@@ -5,3 +5,4 @@ mod engine;
 mod form;
 mod recorded;
 mod scene;
+mod traces;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use custody_replay::{
-    decider::{Answer, Decider, Recorded, Session},
+    decider::{Answer, Decider, Opening, Recorded, Session},
     format::{FormatError, Suite},
 };
 use gate::json::Value;
@@ -70,7 +70,7 @@ impl Decider for Script {
         "script"
     }
 
-    fn open(&self, _task: &str) -> Result<Box<dyn Session + '_>, String> {
+    fn open(&self, _opening: &Opening) -> Result<Box<dyn Session + '_>, String> {
         Ok(Box::new(self))
     }
 }
