@@ -38,5 +38,7 @@ pub mod permit;
 pub mod policy;
 pub mod record;
 pub mod request;
+pub mod selection;
 pub mod session;
+pub mod task_words;
 pub mod template;
