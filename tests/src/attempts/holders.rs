@@ -277,7 +277,7 @@ fn environ_with_perfmon(pid: i32) -> Vec<Call> {
 }
 
 /// keyctl(2) KEYCTL_SEARCH in @u, then KEYCTL_READ.
-fn keyring(name: &str) -> Vec<Call> {
+pub(super) fn keyring(name: &str) -> Vec<Call> {
     const USER_KEYRING: i64 = -4;
     calls::as_holder(vec![
         calls::call(
@@ -306,7 +306,7 @@ fn keyring(name: &str) -> Vec<Call> {
 }
 
 /// shmget(2), shmat(2); what is there is read by way of a file.
-fn system_v(key: i32) -> Vec<Call> {
+pub(super) fn system_v(key: i32) -> Vec<Call> {
     vec![
         calls::call(
             "shmget",
@@ -351,7 +351,7 @@ fn system_v(key: i32) -> Vec<Call> {
 }
 
 /// mq_open(2), which takes the name without its slash, and mq_timedreceive(2).
-fn queue(name: &str) -> Vec<Call> {
+pub(super) fn queue(name: &str) -> Vec<Call> {
     const MESSAGE: usize = 8192;
     vec![
         calls::call(

@@ -23,8 +23,10 @@ mod rings;
 mod setid;
 mod shared_process_credential;
 mod sockets;
+mod stdio;
 mod surface;
 mod terminal;
+mod uids;
 mod unregistered_tool;
 mod without_authorization;
 mod workspace;
@@ -119,6 +121,9 @@ pub enum Proof {
     Protected(fn(&Scene, &Place) -> anyhow::Result<Option<String>>),
     /// What came to the terminal that the arm's standard error is: with this proof it is one.
     Shown(fn(&str) -> Option<String>),
+    /// What stands at the end in the file that the arm's standard error is, with this proof: the
+    /// operator writes a line before the arm and a line after it, by the same open file.
+    Written(fn(&str) -> Option<String>),
     /// The door itself: the probe came past this step. For what the kernel alone can answer, where
     /// no effect could be had without harm to the host.
     Step(&'static str),
@@ -311,7 +316,7 @@ pub enum TwinShows {
     Planted,
     /// It heard this in an answer.
     Said(&'static str),
-    /// The terminal that its standard error is was shown this.
+    /// The terminal, or the file, that its standard error is was shown this.
     Shown(&'static str),
     /// It came past this step.
     Step(&'static str),
@@ -343,7 +348,9 @@ pub fn all() -> Vec<&'static Attempt> {
         aftermath::ALL,
         terminal::ALL,
         consoles::ALL,
+        stdio::ALL,
         handles::ALL,
+        uids::ALL,
         covert::ALL,
     ]
     .into_iter()

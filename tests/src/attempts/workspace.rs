@@ -355,7 +355,7 @@ pub(super) fn place(scene: &Scene, effect: &Effect, what: &str) -> PathBuf {
     at_nonce(scene, &effect.nonce, what)
 }
 
-fn at_nonce(scene: &Scene, nonce: &str, what: &str) -> PathBuf {
+pub(super) fn at_nonce(scene: &Scene, nonce: &str, what: &str) -> PathBuf {
     scene.workspace().join(format!("{nonce}-{what}"))
 }
 
@@ -406,7 +406,7 @@ fn lay_out(scene: &Scene, at: &Place, what: &str) -> io::Result<()> {
     open_to_all(scene, &path, 0o666)
 }
 
-fn open_to_all(scene: &Scene, path: &Path, mode: u32) -> io::Result<()> {
+pub(super) fn open_to_all(scene: &Scene, path: &Path, mode: u32) -> io::Result<()> {
     std::os::unix::fs::chown(path, Some(scene.operator()), Some(scene.operator()))?;
     fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
@@ -447,7 +447,7 @@ fn policies(scene: &Scene, nonce: &str) -> PathBuf {
 }
 
 /// The installation's own folder: its workspace lies in it.
-fn installation(scene: &Scene) -> &Path {
+pub(super) fn installation(scene: &Scene) -> &Path {
     scene.workspace().parent().unwrap_or(Path::new("/"))
 }
 
@@ -501,7 +501,7 @@ fn read_of_fifo(scene: &Scene, nonce: &str) -> PathBuf {
 }
 
 /// Does `what` once `ready` is there, or never.
-fn later(ready: PathBuf, what: impl FnOnce() -> io::Result<()> + Send + 'static) {
+pub(super) fn later(ready: PathBuf, what: impl FnOnce() -> io::Result<()> + Send + 'static) {
     let _detached = thread::spawn(move || -> io::Result<()> {
         let end = Instant::now() + Duration::from_secs(20);
         while Instant::now() < end {

@@ -122,6 +122,14 @@ pub enum Act {
         /// Which.
         path: PathBuf,
     },
+    /// fcntl(2) F_SETFL on standard error: that a write does not wait.
+    Unblock,
+    /// open(2) of what standard error is, anew and emptied, by `/proc/self/fd`.
+    Reopen,
+    /// lseek(2) on standard error, to its beginning.
+    Rewind,
+    /// ftruncate(2) on standard error, to nothing.
+    Empty,
     /// rename(2).
     Rename {
         /// What.
@@ -245,6 +253,25 @@ fn one(act: &Act, report: &mut Report) -> Option<()> {
             report.heard(&bytes);
             Some(())
         }
+        Act::Unblock => {
+            let flags = report.step("fcntl F_GETFL", rustix::fs::fcntl_getfl(io::stderr()))?;
+            let flags = flags | OFlags::NONBLOCK;
+            report.step(
+                "fcntl F_SETFL",
+                rustix::fs::fcntl_setfl(io::stderr(), flags),
+            )
+        }
+        Act::Reopen => {
+            let path = "/proc/self/fd/2";
+            let opened = fs::File::options().write(true).truncate(true).open(path);
+            report.step("open of /proc/self/fd/2", opened).map(drop)
+        }
+        Act::Rewind => {
+            let begin = rustix::fs::SeekFrom::Start(0);
+            let moved = rustix::fs::seek(io::stderr(), begin);
+            report.step("lseek", moved).map(drop)
+        }
+        Act::Empty => report.step("ftruncate", rustix::fs::ftruncate(io::stderr(), 0)),
         Act::Rename { from, to } => report.step("rename", fs::rename(from, to)),
         Act::Say { text } => {
             let said = io::stderr().write_all(text.as_bytes());

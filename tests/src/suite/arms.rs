@@ -1,10 +1,11 @@
 //! The arms that need no service: the probe with every layer removed.
 
 use std::{
-    io::{Read as _, Write as _},
+    fs,
+    io::{Read as _, Seek as _, SeekFrom, Write as _},
     os::{
         fd::{AsFd, AsRawFd as _, OwnedFd},
-        unix::{net::UnixStream, process::CommandExt as _},
+        unix::{fs::PermissionsExt as _, net::UnixStream, process::CommandExt as _},
     },
     path::Path,
     process::{Command, Stdio},
@@ -18,6 +19,7 @@ use nix::{
     sys::memfd::{MFdFlags, memfd_create},
 };
 use rustix::{
+    fs::{OFlags, fcntl_getfl, fcntl_setfl},
     net::{AddressFamily, SocketFlags, SocketType},
     process::PidfdFlags,
 };
@@ -69,11 +71,11 @@ impl Carried {
             Carries::File => {
                 let file = memfd_create(c"carried", MFdFlags::MFD_CLOEXEC)?;
                 let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-                std::fs::write(path, scene.carried())?;
+                fs::write(path, scene.carried())?;
                 carried.fd = Some(inherited(&file)?);
             }
             Carries::Folder => {
-                let folder = std::fs::File::open(scene.carried_folder()?)?;
+                let folder = fs::File::open(scene.carried_folder()?)?;
                 carried.fd = Some(inherited(&folder)?);
             }
             Carries::Pidfd => {
@@ -117,7 +119,7 @@ impl Carried {
 /// # Errors
 /// When there is none.
 pub(crate) fn console() -> rustix::io::Result<OwnedFd> {
-    use rustix::fs::{Mode, OFlags, open};
+    use rustix::fs::{Mode, open};
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     open("/dev/tty63", flags, Mode::empty())
 }
@@ -168,7 +170,14 @@ pub fn run(
     nonce: &str,
     patience: Duration,
 ) -> anyhow::Result<Seen> {
+    let mut written = None;
     let terminal = match stderr {
+        Stderr::File => {
+            let file = OperatorsFile::begin()?;
+            command.stderr(file.opened.try_clone()?);
+            written = Some(file);
+            None
+        }
         Stderr::Pipe => {
             command.stderr(Stdio::piped());
             None
@@ -190,7 +199,7 @@ pub fn run(
         thread::spawn(move || {
             let mut bytes = Vec::new();
             // The end of a pty is an error (EIO, pty(7)); what came before it is there.
-            drop(std::fs::File::from(master).read_to_end(&mut bytes));
+            drop(fs::File::from(master).read_to_end(&mut bytes));
             bytes
         })
     });
@@ -214,18 +223,60 @@ pub fn run(
         waiting.join()
     })
     .map_err(|_panic| anyhow::anyhow!("the arm's reader panicked"))??;
-    let stderr = match shown {
-        None => output.stderr,
-        Some(reader) => reader
+    let stderr = match (shown, written) {
+        (None, None) => output.stderr,
+        (None, Some(file)) => file.end()?,
+        (Some(reader), _) => reader
             .join()
             .map_err(|_panic| anyhow::anyhow!("the terminal's reader panicked"))?,
     };
     see(scene, &output.stdout, &stderr, nonce, patience)
 }
 
+/// What an operator writes to his own file before an arm, and after it.
+pub const OPERATORS_LINES: [&str; 2] =
+    ["the operator's first line\n", "the operator's last line\n"];
+
+/// What stands there besides where the arm left the open file in another mode.
+pub const OTHER_MODE: &str = "the open file has another mode";
+
+/// A file that a shell has open, and its command inherits: both have one offset and one mode
+/// (open(2)).
+struct OperatorsFile {
+    opened: fs::File,
+    mode: OFlags,
+}
+
+impl OperatorsFile {
+    fn begin() -> anyhow::Result<Self> {
+        let mut opened = tempfile::tempfile()?;
+        // Whoever the arm runs as may open it anew.
+        opened.set_permissions(fs::Permissions::from_mode(0o666))?;
+        opened.write_all(OPERATORS_LINES[0].as_bytes())?;
+        let mode = fcntl_getfl(&opened)?;
+        Ok(Self { opened, mode })
+    }
+
+    /// What stands in it at the end.
+    fn end(mut self) -> anyhow::Result<Vec<u8>> {
+        let mode = fcntl_getfl(&self.opened)?;
+        fcntl_setfl(&self.opened, self.mode)?;
+        self.opened.write_all(OPERATORS_LINES[1].as_bytes())?;
+        let mut bytes = Vec::new();
+        self.opened.seek(SeekFrom::Start(0))?;
+        self.opened.read_to_end(&mut bytes)?;
+        if mode != self.mode {
+            bytes.extend_from_slice(OTHER_MODE.as_bytes());
+        }
+        Ok(bytes)
+    }
+}
+
 /// What an arm's standard error is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Stderr {
+    /// A file of the operator's, as by `2> file` of a shell that goes on to use it.
+    File,
     /// A pipe.
     Pipe,
     /// A terminal: a pty whose other end the suite reads.
@@ -242,6 +293,7 @@ impl Stderr {
             | Proof::Protected(_)
             | Proof::Step(_) => Self::Pipe,
             Proof::Shown(_) => Self::Terminal,
+            Proof::Written(_) => Self::File,
         }
     }
 }

@@ -143,7 +143,7 @@ fn is_stopped(pid: Pid) -> anyhow::Result<bool> {
 }
 
 /// The processes that execute exactly this file.
-fn running(program: &Path) -> Vec<Pid> {
+pub(super) fn running(program: &Path) -> Vec<Pid> {
     let Ok(entries) = fs::read_dir("/proc") else {
         return Vec::new();
     };

@@ -41,7 +41,7 @@ use super::{
 use crate::{attempts::Workspace, probe::Attack};
 
 /// A uid that owns nothing: the agent's, where the layer is in.
-const APART_UID: u32 = 1_900_999_002;
+pub(super) const APART_UID: u32 = 1_900_999_002;
 
 /// What an isolating run has besides the attack.
 #[derive(Debug)]

@@ -44,7 +44,7 @@ impl Seen {
                 .as_ref()
                 .and_then(|report| find(scene, place, report)),
             Proof::Outside(look) | Proof::Protected(look) => look(scene, place)?,
-            Proof::Shown(find) => find(&self.noise),
+            Proof::Shown(find) | Proof::Written(find) => find(&self.noise),
             Proof::Step(step) => self
                 .report
                 .as_ref()
@@ -56,7 +56,11 @@ impl Seen {
             Proof::Heard(_) | Proof::Protected(_) => true,
             // What lies there is a door. If the witness saw its effect by then, it is more.
             Proof::Outside(_) if seen.is_some() => by_then()?.is_some(),
-            Proof::Effect | Proof::Outside(_) | Proof::Shown(_) | Proof::Step(_) => false,
+            Proof::Effect
+            | Proof::Outside(_)
+            | Proof::Shown(_)
+            | Proof::Step(_)
+            | Proof::Written(_) => false,
         };
         self.found(seen, is_protected);
         Ok(self)
@@ -261,7 +265,7 @@ fn twin(shows: TwinShows, seen: &Seen, plant: &str) -> Control {
         TwinShows::Shown(words) => seen
             .noise
             .contains(words)
-            .then(|| format!("the terminal was shown {words:?}")),
+            .then(|| format!("standard error was shown {words:?}")),
         TwinShows::Step(step) => report
             .filter(|report| report.came_past(step))
             .map(|_| format!("it came past `{step}`")),

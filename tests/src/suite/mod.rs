@@ -6,6 +6,7 @@
 pub mod arms;
 pub mod control;
 pub mod detour;
+pub mod earlier;
 pub mod guard;
 pub mod hooks;
 mod host_facts;
