@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`core_files`] | their limit can be what keeps a piped `core_pattern` from being run |
 //! | [`credentials`] | each credential's file is root's alone; opened, never read |
 //! | [`kernel`] | version, Landlock, seccomp, cgroup2 |
 //! | [`policies`] | every policy compiles, and its credentials are configured |
@@ -9,6 +10,7 @@
 //! | [`resolver`] | the host's name servers |
 //! | [`users`] | the users that services run as |
 
+pub mod core_files;
 pub mod credentials;
 pub mod kernel;
 pub mod policies;
@@ -20,6 +22,7 @@ use std::path::{Path, PathBuf};
 
 use custody_config::{Config, UidRangeError, Untrusted};
 
+use core_files::CoreFilesError;
 use credentials::CredentialError;
 use kernel::KernelError;
 use policies::{Policies, PoliciesError};
@@ -31,6 +34,9 @@ use crate::hooks::{HookError, Hooks};
 /// Why custodyd does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
+    /// The limit of core files.
+    #[error(transparent)]
+    CoreFiles(#[from] CoreFilesError),
     /// A credential's file.
     #[error(transparent)]
     Credential(#[from] CredentialError),
@@ -105,6 +111,7 @@ pub fn root() -> Result<(), CheckError> {
 pub fn check(config: Config) -> Result<Checked, CheckError> {
     root()?;
     kernel::check()?;
+    core_files::check()?;
     let cgroup = kernel::cgroup_base(config.paths.cgroup.as_deref())?;
     if Hooks::object().is_none() {
         return Err(HookError::NoObject.into());

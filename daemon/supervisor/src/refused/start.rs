@@ -54,7 +54,8 @@ pub fn named(error: &anyhow::Error) -> Option<Refused> {
             Some(Refused::CredentialReadable)
         }
         CheckError::Kernel(error) => of_kernel(error),
-        CheckError::Credential(_)
+        CheckError::CoreFiles(_)
+        | CheckError::Credential(_)
         | CheckError::Hooks(_)
         | CheckError::NotRoot { .. }
         | CheckError::Policies(_)

@@ -86,6 +86,26 @@ fn what_does_not_hold_at_the_start_is_said_with_what_to_do_and_nothing_is_change
 
 #[test]
 #[file_serial(custody)]
+fn a_limit_of_core_files_that_cannot_be_raised_stops_the_start_with_what_to_do() {
+    let Some(room) = Room::empty() else { return };
+    let under = |limit: &str| {
+        Command::new("setpriv")
+            .args(["--bounding-set", "-sys_resource", "prlimit", limit, "--"])
+            .args([CUSTODYD, "--check", "--config"])
+            .arg(room.path("custodyd.toml"))
+            .output()
+            .unwrap()
+    };
+    let refused = under("--core=0:0");
+    assert!(!refused.status.success(), "{refused:?}");
+    let words = text(&refused.stderr);
+    assert!(words.contains("RLIMIT_CORE"), "{words}");
+    assert!(words.contains("LimitCORE=1"), "{words}");
+    assert!(under("--core=0:1").status.success());
+}
+
+#[test]
+#[file_serial(custody)]
 fn a_folder_that_must_not_be_a_workspace_is_refused_with_what_to_do() {
     let Some(room) = Room::new() else { return };
     let mine = tempfile::tempdir_in("/var/tmp").unwrap();
