@@ -31,6 +31,7 @@ pub mod excerpt;
 pub mod floor;
 pub mod id;
 pub mod json;
+pub mod lineage;
 pub mod nanos;
 pub mod nonce;
 pub mod origin;

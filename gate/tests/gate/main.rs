@@ -9,6 +9,7 @@ mod documented;
 mod ground;
 mod json;
 mod laws;
+mod lineage;
 mod permit;
 mod policies;
 mod render;

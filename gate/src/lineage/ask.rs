@@ -1,0 +1,183 @@
+//! The question: where does this value come from?
+
+use alloc::{format, string::String, vec::Vec};
+use core::cmp::Reverse;
+
+use super::{
+    Label,
+    answer::{Class, Ground, How, Origin},
+    atom::{self, Atom},
+    find::{self, Query},
+    label::STEPS_MAX,
+    record::{digest, scalar},
+    store::{Kind, Store},
+    suspect::suspect,
+};
+use crate::json::Value;
+
+/// Where `value` comes from: as a whole if it is found so, else the worst of its leaves.
+pub(super) fn origin(store: &Store, value: &Value) -> Origin {
+    ask(store, value, STEPS_MAX)
+}
+
+fn ask(store: &Store, value: &Value, depth: usize) -> Origin {
+    let mut buffer = String::new();
+    if let Some((kind, text)) = scalar(value, &mut buffer) {
+        return leaf(store, value, kind, text);
+    }
+    let Some(deeper) = depth.checked_sub(1) else {
+        return Origin::of(Class::Untrusted);
+    };
+    let whole = container(store, value);
+    if whole.class.is_known() {
+        return whole;
+    }
+    let leaves = leaves(store, value, deeper);
+    // An empty container is nobody's.
+    leaves.map_or(whole.clone(), |leaves| {
+        if whole.class > leaves.class && whole.class == Class::Untrusted && !leaves.class.is_known()
+        {
+            whole
+        } else {
+            leaves
+        }
+    })
+}
+
+fn container(store: &Store, value: &Value) -> Origin {
+    let digest = digest(store, value);
+    let grounds = Label::ALL
+        .into_iter()
+        .filter_map(|label| store.whole_at(digest, label))
+        .map(|number| store.whole_ground(number))
+        .collect();
+    concluded(grounds)
+}
+
+fn leaves(store: &Store, value: &Value, depth: usize) -> Option<Origin> {
+    let mut worst: Option<Origin> = None;
+    let mut take = |found: Origin, step: &str| {
+        if worst.as_ref().is_none_or(|it| it.class < found.class) {
+            let leaf = format!(
+                "/{}{}",
+                step.replace('~', "~0").replace('/', "~1"),
+                found.leaf
+            );
+            worst = Some(Origin { leaf, ..found });
+        }
+    };
+    match value {
+        Value::List(items) => {
+            for (index, item) in items.iter().enumerate() {
+                take(ask(store, item, depth), &format!("{index}"));
+            }
+        }
+        Value::Object(members) => {
+            for (key, member) in members {
+                take(ask(store, member, depth), key);
+            }
+        }
+        Value::Bool(_) | Value::Int(_) | Value::Null | Value::Real(_) | Value::Text(_) => {}
+    }
+    worst
+}
+
+fn leaf(store: &Store, value: &Value, kind: Kind, text: &str) -> Origin {
+    let hash = store.leaf_hash(kind, text);
+    let as_leaf = |label| {
+        store
+            .leaf_of(hash, kind, text, label)
+            .map(|place| (How::Leaf, place))
+    };
+    match kind {
+        Kind::Bool | Kind::Null => concluded(grounds(store, as_leaf)),
+        Kind::Int | Kind::Real => {
+            let number = Atom::of_number(value);
+            concluded(grounds(store, |label| {
+                let number = number.as_ref();
+                as_leaf(label).or_else(|| find::atom(store, number?, label))
+            }))
+        }
+        Kind::Key | Kind::Text => text_origin(store, text, as_leaf),
+    }
+}
+
+fn text_origin(store: &Store, text: &str, as_leaf: impl Fn(Label) -> Option<(How, u32)>) -> Origin {
+    // The parser refuses it; here it would reach from one kept text into the next.
+    if text.contains('\0') {
+        return Origin::of(Class::Untrusted);
+    }
+    let query = Query::new(store, text);
+    let mut found = grounds(store, |label| {
+        as_leaf(label).or_else(|| match label {
+            Label::Authoritative | Label::Derived => {
+                find::words(store, &query, label).or_else(|| find::grouped(store, &query, label))
+            }
+            Label::Minted => None,
+            Label::Untrusted => find::tokens(store, &query, label),
+        })
+    });
+    let known = found.iter().any(|it| it.label != Label::Untrusted);
+    if !known && let Some(atoms) = atom::whole(query.text) {
+        found = by_meaning(store, &atoms, found);
+    }
+    if found.is_empty() {
+        found.extend(suspect(store, &query));
+    }
+    let mut origin = concluded(found);
+    if origin.class != Class::Authoritative
+        && let Some((how, place)) = find::tokens(store, &query, Label::Authoritative)
+    {
+        origin.resembles = Some(store.ground(place, how));
+    }
+    origin
+}
+
+/// A date with a time is known if both are, be it from two places.
+fn by_meaning(store: &Store, atoms: &[atom::Written], mut found: Vec<Ground>) -> Vec<Ground> {
+    let mut known = Vec::new();
+    let mut all = true;
+    for written in atoms {
+        let better = Label::ALL
+            .into_iter()
+            .filter(|label| *label != Label::Untrusted)
+            .find_map(|label| find::atom_or_day(store, &written.atom, label));
+        match better {
+            Some((how, place)) => known.push(store.ground(place, how)),
+            None => {
+                all = false;
+                if let Some((how, place)) =
+                    find::atom_or_day(store, &written.atom, Label::Untrusted)
+                {
+                    found.push(store.ground(place, how));
+                }
+            }
+        }
+    }
+    if all {
+        // The least trusted of them says what the whole is.
+        known.sort_by_key(|it| Reverse(it.label));
+        known.extend(found);
+        return known;
+    }
+    found
+}
+
+fn grounds(store: &Store, look: impl Fn(Label) -> Option<(How, u32)>) -> Vec<Ground> {
+    Label::ALL
+        .into_iter()
+        .filter_map(look)
+        .map(|(how, place)| store.ground(place, how))
+        .collect()
+}
+
+/// The class that `grounds` give: that of the first.
+fn concluded(grounds: Vec<Ground>) -> Origin {
+    let class = grounds
+        .first()
+        .map_or(Class::Novel, |first| Class::of(first.label));
+    Origin {
+        grounds,
+        ..Origin::of(class)
+    }
+}

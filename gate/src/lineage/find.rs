@@ -1,0 +1,263 @@
+//! Finding a value in what is kept, as it is written: what may make it known.
+//!
+//! The table says where to look; each place is then compared with the text itself.
+
+use alloc::vec::Vec;
+
+use super::{
+    Label,
+    answer::How,
+    atom::{self, Atom},
+    fold::{self, Memo},
+    hash::{Domain, row, within},
+    store::{MOST, ROW_MAX, Store, at},
+    words::{Alike, Span, Words, begins, lower},
+};
+
+/// What a value consists of, worked out once for all labels.
+#[derive(Debug)]
+pub(super) struct Query<'v> {
+    /// Without white space at its ends.
+    pub(super) text: &'v str,
+    words: Vec<Span>,
+    word_hashes: Vec<u64>,
+    token_hashes: Vec<u64>,
+    /// Where in the text each token is: from its first character up to the next token.
+    pub(super) tokens: Vec<Span>,
+}
+
+impl<'v> Query<'v> {
+    pub(super) fn new(store: &Store, text: &'v str) -> Self {
+        let text = text.trim();
+        let mut scratch = Vec::new();
+        let words: Vec<Span> = Words::new(text).collect();
+        let word_hashes = words
+            .iter()
+            .map(|(from, to)| {
+                let word = lower(text.get(*from..*to).unwrap_or(""), &mut scratch);
+                store.hasher.of(word)
+            })
+            .collect();
+        let (mut token_hashes, mut tokens) = (Vec::new(), Vec::new());
+        fold::tokens(text, &mut Memo::default(), |token, from| {
+            token_hashes.push(store.hasher.of(token));
+            tokens.push((from, from.saturating_add(token.len())));
+            true
+        });
+        Self {
+            text,
+            words,
+            word_hashes,
+            token_hashes,
+            tokens,
+        }
+    }
+
+    /// The fingerprint of each token, and where it is written.
+    pub(super) fn tokens_with_text(&self) -> impl Iterator<Item = (u64, &'v str)> {
+        let text = self.text;
+        self.token_hashes
+            .iter()
+            .zip(&self.tokens)
+            .map(move |(hash, (from, to))| (*hash, text.get(*from..*to).unwrap_or("")))
+    }
+
+    /// Whether the value is one word, as an address or a path is.
+    pub(super) fn is_one_word(&self) -> bool {
+        self.words.len() == 1
+    }
+}
+
+/// Where the words of the value stand, in a row and with the same between them, under `label`.
+pub(super) fn words(store: &Store, query: &Query<'_>, label: Label) -> Option<(How, u32)> {
+    let (&(first, _), &(_, last)) = (query.words.first()?, query.words.last()?);
+    let lead = query.text.get(..first)?;
+    let rest = query.text.get(first..)?;
+    let behind = query.text.len().saturating_sub(last);
+    let alike = |place: u32| -> Option<Alike> {
+        let before = store.text().get(..at(place))?;
+        if !before.ends_with(lead) {
+            return None;
+        }
+        let (alike, len) = begins(store.tail(place), rest)?;
+        // The last word ends where the value's does: it does not go on.
+        let ends = at(place).saturating_add(len).saturating_sub(behind);
+        let count = query.words.len().saturating_sub(1);
+        let (_, to) = Words::starting(store.text(), at(place)).nth(count)?;
+        (to == ends).then_some(alike)
+    };
+    let mut best = None;
+    each_row(
+        store,
+        &query.word_hashes,
+        Domain::Words,
+        label,
+        |place| match alike(place) {
+            Some(Alike::Exact) => {
+                best = Some((How::Exact, place));
+                true
+            }
+            Some(Alike::Cased) => {
+                best = best.or(Some((How::Cased, place)));
+                false
+            }
+            None => false,
+        },
+    );
+    best
+}
+
+/// Where the folded tokens of the value stand in a row, under `label`.
+pub(super) fn tokens(store: &Store, query: &Query<'_>, label: Label) -> Option<(How, u32)> {
+    row_of_tokens(store, &query.token_hashes, label).map(|(place, whole)| {
+        let first = query.tokens.first().map_or(0, |(from, _)| *from);
+        let rest = query.text.get(first..).unwrap_or("");
+        let how = if whole {
+            match begins(store.tail(place), rest) {
+                Some((Alike::Exact, _)) => How::Exact,
+                Some((Alike::Cased, _)) => How::Cased,
+                None => How::Folded,
+            }
+        } else {
+            How::Crowded
+        };
+        (how, place)
+    })
+}
+
+/// Where these tokens stand in a row; with `false` if that is not known, since too many texts start
+/// like it.
+pub(super) fn row_of_tokens(store: &Store, hashes: &[u64], label: Label) -> Option<(u32, bool)> {
+    let mut found = None;
+    let full = each_row(store, hashes, Domain::Tokens, label, |place| {
+        let same = continues(store, place, hashes);
+        if same {
+            found = Some(place);
+        }
+        same
+    });
+    match (found, full) {
+        (Some(place), _) => Some((place, true)),
+        (None, Some(place)) => Some((place, false)),
+        (None, None) => None,
+    }
+}
+
+/// Calls `found` with each place at which the row may stand, until it says that this is it. Where
+/// even the longest row noted is too common to be complete, gives one of its places.
+fn each_row(
+    store: &Store,
+    hashes: &[u64],
+    domain: Domain,
+    label: Label,
+    mut found: impl FnMut(u32) -> bool,
+) -> Option<u32> {
+    let mut hash = 0;
+    let mut full = None;
+    for (index, next) in hashes.iter().take(ROW_MAX).enumerate() {
+        hash = if index == 0 { *next } else { row(hash, *next) };
+        let mut count = 0_usize;
+        for place in store.table.places(within(hash, domain, label.bits())) {
+            if found(place) {
+                return None;
+            }
+            count = count.saturating_add(1);
+            full = Some(place);
+        }
+        if count < MOST {
+            return None;
+        }
+    }
+    full
+}
+
+/// Whether the tokens from `place` are these, within one leaf.
+fn continues(store: &Store, place: u32, hashes: &[u64]) -> bool {
+    let tail = store.tail(place);
+    let mut left = hashes.iter();
+    let mut last = None;
+    let mut same = true;
+    fold::tokens(tail, &mut Memo::default(), |token, from| {
+        let Some(wanted) = left.next() else {
+            return false;
+        };
+        same = store.hasher.of(token) == *wanted;
+        last = Some(from);
+        same && !left.as_slice().is_empty()
+    });
+    let whole = same && left.as_slice().is_empty();
+    whole && last.is_some_and(|last| !tail.as_bytes().get(..last).unwrap_or_default().contains(&0))
+}
+
+/// Where `atom` is written, under `label`.
+pub(super) fn atom(store: &Store, atom: &Atom, label: Label) -> Option<(How, u32)> {
+    let place = store
+        .table
+        .places(store.atom_hash(atom, label))
+        .find(|place| {
+            atom::read(store.text().as_bytes(), at(*place)).is_some_and(|it| it.atom == *atom)
+        })?;
+    let how = match atom {
+        Atom::Date(..) => How::Date,
+        Atom::Day(..) => How::Day,
+        Atom::Number(_) => How::Number,
+        Atom::Time(_) => How::Time,
+    };
+    Some((how, place))
+}
+
+/// A date by itself, or as a day of which the year is not said.
+pub(super) fn atom_or_day(store: &Store, wanted: &Atom, label: Label) -> Option<(How, u32)> {
+    atom(store, wanted, label).or_else(|| match wanted {
+        Atom::Date(_, month, day) => atom(store, &Atom::Day(*month, *day), label),
+        Atom::Day(..) | Atom::Number(_) | Atom::Time(_) => None,
+    })
+}
+
+/// Where a long code stands in groups, under `label`: `GB29 NWBK 6016` for `GB29NWBK6016`.
+pub(super) fn grouped(store: &Store, query: &Query<'_>, label: Label) -> Option<(How, u32)> {
+    /// What has fewer digits may be a name that two ordinary words happen to make.
+    const DIGITS_MIN: usize = 8;
+    const CODE_MAX: usize = 64;
+    let value = query.text.as_bytes();
+    let digits = value.iter().filter(|it| it.is_ascii_digit()).count();
+    let plain = value
+        .iter()
+        .all(|it| it.is_ascii_alphanumeric() || *it == b'+');
+    if digits < DIGITS_MIN || value.len() > CODE_MAX || !plain || !query.is_one_word() {
+        return None;
+    }
+    let mut scratch = Vec::new();
+    (1..value.len()).find_map(|cut| {
+        let first = lower(query.text.get(..cut)?, &mut scratch);
+        let hash = within(store.hasher.of(first), Domain::Words, label.bits());
+        let place = store
+            .table
+            .places(hash)
+            .find(|place| goes_on_in_groups(store, *place, value))?;
+        Some((How::Grouped, place))
+    })
+}
+
+fn goes_on_in_groups(store: &Store, place: u32, value: &[u8]) -> bool {
+    let text = store.text();
+    let mut left = value;
+    let mut end = at(place);
+    for (from, to) in Words::starting(text, at(place)) {
+        // One space between groups, nothing else.
+        let gap = text.get(end..from).unwrap_or("?");
+        let word = text.get(from..to).unwrap_or("").as_bytes();
+        let same = left
+            .get(..word.len())
+            .is_some_and(|it| it.eq_ignore_ascii_case(word));
+        if !same || !matches!(gap, "" | " ") {
+            return false;
+        }
+        left = left.get(word.len()..).unwrap_or_default();
+        if left.is_empty() {
+            return true;
+        }
+        end = to;
+    }
+    false
+}

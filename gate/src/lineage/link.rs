@@ -1,0 +1,149 @@
+//! Addresses inside a text: what a payload could lead its reader to, or send to.
+
+use alloc::vec::Vec;
+
+use super::words::Words;
+
+/// What an address is.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum LinkKind {
+    /// A long number or code: an account, a telephone, a key.
+    Code,
+    /// An e-mail address.
+    Email,
+    /// A host name, or what looks like one.
+    Host,
+    /// A URL.
+    Url,
+}
+
+/// An address in a text, as it is written there.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Link<'t> {
+    /// What it is.
+    pub kind: LinkKind,
+    /// The address.
+    pub text: &'t str,
+}
+
+impl<'t> Link<'t> {
+    /// The host of a URL, the domain of an address; lower case or not, as it is written.
+    pub fn host(&self) -> Option<&'t str> {
+        match self.kind {
+            LinkKind::Code => None,
+            LinkKind::Email => self.text.rsplit_once('@').map(|(_, domain)| domain),
+            LinkKind::Host => Some(self.text),
+            LinkKind::Url => Some(url_host(self.text)),
+        }
+    }
+}
+
+/// Every address in `text`, in order.
+pub fn links(text: &str) -> Vec<Link<'_>> {
+    Words::new(text)
+        .filter_map(|(from, to)| link(text.get(from..to)?))
+        .collect()
+}
+
+/// `word` as an address, or the address that it ends with.
+pub(super) fn link(word: &str) -> Option<Link<'_>> {
+    let of = |kind, text| Some(Link { kind, text });
+    if let Some(at) = word.find("://").or_else(|| word.find("//")) {
+        let scheme = word.get(..at)?;
+        let letters = scheme
+            .bytes()
+            .rev()
+            .take_while(u8::is_ascii_alphabetic)
+            .count();
+        let from = at.saturating_sub(letters);
+        return of(LinkKind::Url, word.get(from..)?);
+    }
+    let word = word.strip_prefix("mailto:").unwrap_or(word);
+    if let Some((local, domain)) = word.rsplit_once('@')
+        && !local.is_empty()
+        && !domain.is_empty()
+    {
+        return of(LinkKind::Email, word);
+    }
+    let (host, path) = word.find(['/', '?', '#', ':']).map_or((word, ""), |at| {
+        (word.get(..at).unwrap_or(""), word.get(at..).unwrap_or(""))
+    });
+    if is_host(host) {
+        let kind = if path.is_empty() {
+            LinkKind::Host
+        } else {
+            LinkKind::Url
+        };
+        return of(kind, word);
+    }
+    let digits = word.bytes().filter(u8::is_ascii_digit).count();
+    (digits >= CODE_DIGITS).then_some(Link {
+        kind: LinkKind::Code,
+        text: word,
+    })
+}
+
+/// A date and a time have fourteen digits at most but eight in most forms; an account has more.
+const CODE_DIGITS: usize = 9;
+
+/// Whether this looks like a host name: labels, and a last one of letters.
+fn is_host(text: &str) -> bool {
+    let mut labels = text.rsplit('.');
+    let top = labels.next().unwrap_or("");
+    let rest: Vec<&str> = labels.collect();
+    let letters = top.chars().all(char::is_alphabetic) && top.chars().count() >= 2;
+    let label = |it: &&str| {
+        !it.is_empty()
+            && it
+                .chars()
+                .all(|c| c.is_alphanumeric() || c == '-' || c == '_')
+    };
+    letters && !rest.is_empty() && rest.iter().all(label)
+}
+
+fn url_host(url: &str) -> &str {
+    let rest = url.split_once("//").map_or(url, |(_, rest)| rest);
+    // A backslash ends the host too (WHATWG URL, 4.4).
+    let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or("");
+    let host = authority.rsplit('@').next().unwrap_or("");
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|it| it.is_ascii_digit()) => name,
+        Some(_) | None => host,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec;
+
+    #[test]
+    fn addresses_are_found_in_a_text() {
+        let text = "Write to boss@acme.com (or see https://u:p@evil.example:8443/x?to=a@b), \
+                    <img src=\"//cdn.example/p.png\">, [www.our-company.com/a](), file.txt; \
+                    IBAN GB29NWBK60161331926819. On 2024-05-19 at 12:00, 100.50 EUR.";
+        let found: Vec<_> = links(text)
+            .iter()
+            .map(|it| (it.kind, it.text, it.host()))
+            .collect();
+        assert_eq!(
+            found,
+            vec![
+                (LinkKind::Email, "boss@acme.com", Some("acme.com")),
+                (
+                    LinkKind::Url,
+                    "https://u:p@evil.example:8443/x?to=a@b",
+                    Some("evil.example")
+                ),
+                (LinkKind::Url, "//cdn.example/p.png", Some("cdn.example")),
+                (
+                    LinkKind::Url,
+                    "www.our-company.com/a",
+                    Some("www.our-company.com")
+                ),
+                (LinkKind::Host, "file.txt", Some("file.txt")),
+                (LinkKind::Code, "GB29NWBK60161331926819", None),
+            ]
+        );
+    }
+}
