@@ -32,6 +32,21 @@ impl Call {
         nodes: Limits::CALL.nodes + 1_000,
     };
 
+    /// A call as it was written: none where a name is none, or the arguments are no object.
+    pub fn written(tool: &str, arguments: &Value) -> Option<Self> {
+        let Value::Object(members) = arguments else {
+            return None;
+        };
+        let arguments = members
+            .iter()
+            .map(|(name, value)| Some((ArgumentName::parse(name).ok()?, value.clone())))
+            .collect::<Option<_>>()?;
+        Some(Self {
+            arguments,
+            tool: ToolName::parse(tool).ok()?,
+        })
+    }
+
     /// Reads a call from its RFC 8785 form.
     ///
     /// # Errors

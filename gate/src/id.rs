@@ -114,14 +114,18 @@ macro_rules! names {
 }
 
 names! {
-    /// Name of an argument of a tool.
+    /// Name of an argument of a tool, or of a member of an object.
     ArgumentName;
+    /// Name of a closed catalogue.
+    CatalogueName;
     /// Label of a credential. Labels are said freely; values never.
     CredentialLabel;
     /// Name of an owned set: values that the application holds for the subject.
     OwnedName;
     /// Name of a policy: the file `NAME.toml` of the policy directory.
     PolicyName;
+    /// Name of a role that a session may have.
+    RoleName;
     /// Name of a tool. Compared byte by byte: no case folding, no Unicode.
     ToolName;
     /// Name of a trusted value that the application supplies for a session.

@@ -18,7 +18,7 @@ use crate::{
     id::ArgumentName,
     json::{self, Value},
     origin::Origin,
-    policy::{Misfit, Policy},
+    policy::{Misfit, Policy, Tool},
     template::{Body, Part, Text, scalar},
 };
 
@@ -219,8 +219,15 @@ pub fn render(policy: &Policy, call: &Call) -> Result<HttpRequest, RenderError> 
         .ok_or_else(|| RenderError::Tool {
             tool: call.tool.to_string(),
         })?;
+    let branch = tool.branch(&call.arguments);
+    if let (Some(selector), None) = (&tool.selector, branch) {
+        return Err(RenderError::Missing {
+            argument: selector.argument.clone(),
+        });
+    }
     for (name, value) in &call.arguments {
-        let Some(argument) = tool.arguments.get(name) else {
+        let argument = tool.arguments.get(name);
+        let Some(argument) = argument.filter(|_| Tool::is_active(branch, name)) else {
             return Err(RenderError::Extra {
                 tool: call.tool.to_string(),
                 argument: name.clone(),
@@ -235,7 +242,8 @@ pub fn render(policy: &Policy, call: &Call) -> Result<HttpRequest, RenderError> 
             })?;
     }
     for (name, argument) in &tool.arguments {
-        if !argument.optional && !call.arguments.contains_key(name) {
+        let needed = !argument.optional && Tool::is_active(branch, name);
+        if needed && !call.arguments.contains_key(name) {
             return Err(RenderError::Missing {
                 argument: name.clone(),
             });

@@ -116,6 +116,8 @@ impl Text {
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Body {
+    /// Every argument of the call, by its name.
+    All,
     /// The typed value of an argument.
     Argument(ArgumentName),
     /// An array. An optional argument that the call does not carry is left out.
@@ -128,7 +130,7 @@ pub enum Body {
 
 impl Body {
     /// Reads a template from a value: a string that is exactly `{argument}` stands for that
-    /// argument's typed value; every other string is literal and has no brace.
+    /// argument's typed value, `{*}` for an object of all of them; every other string is literal and has no brace.
     ///
     /// # Errors
     /// When a string has a brace and is not one whole `{argument}`.
@@ -144,6 +146,7 @@ impl Body {
                 .map(|(key, member)| Ok((key, Self::parse(member)?)))
                 .collect::<Result<_, _>>()
                 .map(Self::Object),
+            Value::Text(text) if text == "{*}" => Ok(Self::All),
             Value::Text(text) if text.contains(['{', '}']) => {
                 match Text::parse(&text)?.0.as_slice() {
                     [Part::Argument(name)] => Ok(Self::Argument(name.clone())),
@@ -158,12 +161,22 @@ impl Body {
         }
     }
 
-    /// Calls `seen` with every argument in it.
+    /// Whether it holds every argument, whatever their names.
+    pub fn has_all(&self) -> bool {
+        match self {
+            Self::All => true,
+            Self::Argument(_) | Self::Literal(_) => false,
+            Self::List(items) => items.iter().any(Self::has_all),
+            Self::Object(members) => members.values().any(Self::has_all),
+        }
+    }
+
+    /// Calls `seen` with every argument that it names.
     pub fn each_argument<'a>(&'a self, seen: &mut impl FnMut(&'a ArgumentName)) {
         match self {
             Self::Argument(name) => seen(name),
             Self::List(items) => items.iter().for_each(|it| it.each_argument(seen)),
-            Self::Literal(_) => {}
+            Self::All | Self::Literal(_) => {}
             Self::Object(members) => members.values().for_each(|it| it.each_argument(seen)),
         }
     }
@@ -171,6 +184,12 @@ impl Body {
     /// The body with `arguments` in it; `None` if it is itself an argument that is not there.
     pub fn fill(&self, arguments: &BTreeMap<ArgumentName, Value>) -> Option<Value> {
         match self {
+            Self::All => Some(Value::Object(
+                arguments
+                    .iter()
+                    .map(|(name, value)| (name.to_string(), value.clone()))
+                    .collect(),
+            )),
             Self::Argument(name) => arguments.get(name).cloned(),
             Self::List(items) => Some(Value::List(
                 items.iter().filter_map(|it| it.fill(arguments)).collect(),

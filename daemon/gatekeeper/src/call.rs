@@ -13,12 +13,15 @@ use custody_wire::{
 };
 use gate::{
     chain::Place,
-    decide::{Allowed, Verdict, decide},
-    digest::{Digest, Domain},
+    decide::{Allowed, Ask, Held, Moment, Verdict, decide},
+    digest::Digest,
     excerpt::excerpt,
-    json::{self, Limits},
+    id::ToolName,
+    json::{self, Limits, Value},
     permit::{MAX_AGE, Permit, Terms},
+    policy::Policy,
     record::{Decision, Scene, Why, result_digest},
+    session::Handoff,
 };
 
 use crate::{
@@ -127,8 +130,16 @@ fn judge(keeper: &Keeper, session: &Session, asked: Asked<'_>) -> Result<Allowed
             let record = Decision::unreadable(&scene, &tool, asked.arguments, noted);
             (record, gate::decide::Rule::Arguments.as_str(), None, why)
         }
-        Ok(arguments) => match decide(&session.loaded.policy, &facts, asked.tool, &arguments) {
-            Verdict::Allow(allowed) => return Ok(allowed),
+        Ok(arguments) => match decide(
+            &session.loaded.policy,
+            &facts,
+            &Ask::new(asked.tool, &arguments).at(Moment::Call, keeper.now_ms()),
+        ) {
+            Verdict::Allow(allowed) | Verdict::Limit(allowed) => return Ok(allowed),
+            Verdict::Defer(held) | Verdict::Hold(held) => {
+                drop(facts);
+                return Err(unanswerable(keeper, session, asked, &held));
+            }
             Verdict::Refuse(refusal) => {
                 let read = Some(&arguments);
                 let record = Decision::refused(&scene, &tool, asked.arguments, read, &refusal);
@@ -155,6 +166,40 @@ fn judge(keeper: &Keeper, session: &Session, asked: Asked<'_>) -> Result<Allowed
         }
         Err(unrecorded) => refused(asked.number, Rule::Ledger, &unrecorded.to_string()),
     })
+}
+
+/// Records a call that waits for somebody who cannot answer yet, and refuses it.
+fn unanswerable(keeper: &Keeper, session: &Session, asked: Asked<'_>, held: &Held) -> Answer {
+    let (rule, argument, why) = match held.reasons().first() {
+        Some(reason) => (
+            reason.rule.as_str(),
+            reason.argument.clone().map(String::from),
+            reason.why.as_str(),
+        ),
+        None => ("hold", None, "it waits"),
+    };
+    let record = {
+        let facts = session.facts.borrow();
+        let scene = Scene {
+            at: keeper.book.now(),
+            facts: &facts,
+            policy: session.loaded.hash,
+            session: session.id,
+        };
+        Decision::held(&scene, held, scene.at)
+    };
+    match keeper.book.record(&record) {
+        Ok(place) => {
+            tracing::info!(session = %session.id, rule, record = place.position, "held");
+            Answer::Refused {
+                number: asked.number,
+                rule: rule.into(),
+                argument,
+                why: format!("{why}; no reviewer can answer in this version"),
+            }
+        }
+        Err(unrecorded) => refused(asked.number, Rule::Ledger, &unrecorded.to_string()),
+    }
 }
 
 /// Records the allowance, makes the permit and hands it over.
@@ -191,6 +236,12 @@ fn dispatch(
             return Begun::Answered(refused(number, Rule::Ledger, &unrecorded.to_string()));
         }
     };
+    session.facts.borrow_mut().record_call(
+        &session.loaded.policy,
+        allowed.call(),
+        keeper.now_ms(),
+        false,
+    );
     tracing::info!(
         session = %session.id,
         tool = %allowed.tool(),
@@ -424,10 +475,22 @@ fn done(
         return fail(keeper, session, number, allowed, decision, ending);
     }
     let policy = &session.loaded.policy;
+    let released = match released(policy, &allowed.call().tool, result) {
+        Ok(released) => released,
+        Err(why) => {
+            let ending = Ending {
+                receipt: Some(receipt),
+                in_doubt: true,
+                why,
+            };
+            return fail(keeper, session, number, allowed, decision, ending);
+        }
+    };
+    let result = released.bytes;
     let label = session
         .facts
         .borrow_mut()
-        .record_result(policy, allowed.tool());
+        .record_result(policy, allowed.call(), &released.value);
     let record = Decision::Done {
         at: keeper.book.now(),
         bytes: u64::try_from(result.len()).unwrap_or(u64::MAX),
@@ -453,7 +516,7 @@ fn done(
             Answer::Done {
                 number,
                 call: allowed.digest(),
-                json: json::parse(&result, &Limits::RESULT).is_ok(),
+                json: released.json,
                 result,
                 status,
             }
@@ -463,6 +526,54 @@ fn done(
             &format!("the effect was performed, and its result is withheld: {UNRECORDED}"),
             true,
         ),
+    }
+}
+
+/// A result as it may reach the agent.
+struct Released {
+    bytes: Vec<u8>,
+    json: bool,
+    value: Value,
+}
+
+/// What of a result reaches the agent. What the policy limits is read before it is let through.
+fn released(policy: &Policy, tool: &ToolName, bytes: Vec<u8>) -> Result<Released, String> {
+    let parsed = json::parse(&bytes, &Limits::RESULT).ok();
+    let rules = policy.tools().get(tool).map(|it| &it.result);
+    if rules.is_some_and(|it| it.handoff) {
+        let value = parsed.as_ref().ok_or("it is no JSON");
+        let read = value.map_err(String::from).and_then(|value| {
+            Handoff::read(value, policy.handoff_resource()).map_err(|error| error.to_string())
+        });
+        read.map_err(|why| {
+            format!("the effect was performed, and its answer is withheld, since it is no handoff: {why}")
+        })?;
+    }
+    match (parsed, rules.filter(|it| !it.is_whole())) {
+        (Some(mut value), Some(rules)) => {
+            let taken = rules.limit(&mut value);
+            tracing::info!(tool = %tool, records = taken.records, values = taken.values, "limited");
+            Ok(Released {
+                bytes: json::canonical(&value),
+                json: true,
+                value,
+            })
+        }
+        (None, Some(_)) => Err(
+            "the effect was performed, and its answer is withheld: the policy limits it, and it is \
+             no JSON"
+                .into(),
+        ),
+        (Some(value), None) => Ok(Released {
+            bytes,
+            json: true,
+            value,
+        }),
+        (None, None) => Ok(Released {
+            value: Value::Text(String::from_utf8_lossy(&bytes).replace('\0', "\u{fffd}")),
+            bytes,
+            json: false,
+        }),
     }
 }
 
@@ -483,7 +594,7 @@ fn fail(
     let label = spoken.then(|| {
         let policy = &session.loaded.policy;
         let mut facts = session.facts.borrow_mut();
-        facts.record_result(policy, allowed.tool())
+        facts.record_words(policy, allowed.call(), why.as_str())
     });
     let record = Decision::Failed {
         at: keeper.book.now(),
@@ -543,18 +654,21 @@ fn record_here(
         rule = rule.as_str(),
         "refused"
     );
-    keeper.book.record(&Decision::Refused {
+    let facts = session.facts.borrow();
+    let scene = Scene {
         at: keeper.book.now(),
-        argument: None,
-        arguments: None,
-        digest: Digest::of(Domain::Call, asked.arguments),
+        facts: &facts,
         policy: session.loaded.hash,
-        rule: rule.as_str().into(),
         session: session.id,
-        taint: session.facts.borrow().taint().clone(),
-        tool: tool.replace('\0', "\u{fffd}"),
-        why: Why::from(why),
-    })
+    };
+    let record = Decision::refused_by(
+        &scene,
+        &tool,
+        asked.arguments,
+        rule.as_str(),
+        Why::from(why),
+    );
+    keeper.book.record(&record)
 }
 
 /// A name that no registered tool can have is not worth a megabyte of the ledger.

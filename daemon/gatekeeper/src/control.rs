@@ -9,7 +9,7 @@ use custody_wire::{
 use gate::{
     id::PolicyName,
     record::{Decision, Scene, Why},
-    session::{Facts, OpenError},
+    session::{Facts, OpenError, Opening},
 };
 use tokio::net::UnixStream;
 
@@ -86,8 +86,14 @@ fn open(keeper: &Keeper, asked: Open) -> Result<(), OpenRefusal> {
     let Some(loaded) = keeper.policies.get(&name) else {
         return Err(OpenRefusal::Policy { name });
     };
-    let facts =
-        Facts::open(&loaded.policy, values, owned, task, workspace).map_err(OpenRefusal::Facts)?;
+    let opening = Opening {
+        owned,
+        task,
+        values,
+        workspace,
+        ..Opening::default()
+    };
+    let facts = Facts::open(&loaded.policy, opening).map_err(OpenRefusal::Facts)?;
     let scene = Scene {
         at: keeper.book.now(),
         facts: &facts,

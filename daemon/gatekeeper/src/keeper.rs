@@ -232,6 +232,11 @@ fn usable(fd: OwnedFd) -> Option<tokio::net::UnixStream> {
 }
 
 impl Keeper {
+    /// Milliseconds of a clock that does not run back.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.boot_ns() / 1_000_000
+    }
+
     /// Gives a front its session, if control opened it under this policy.
     fn front(self: &Rc<Self>, id: SessionId, policy: &PolicyName, fd: OwnedFd) {
         let Some(session) = self.sessions.under(id, policy) else {

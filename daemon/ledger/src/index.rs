@@ -159,11 +159,18 @@ fn allowed(line: &[u8]) -> Option<Allowed> {
             tool: tool(&call),
         }),
         Decision::Closed { .. }
+        | Decision::Deferred { .. }
         | Decision::Done { .. }
         | Decision::Failed { .. }
+        | Decision::HandedOff { .. }
+        | Decision::Held { .. }
+        | Decision::Lapsed { .. }
+        | Decision::Narrowed { .. }
         | Decision::Opened { .. }
         | Decision::Refused { .. }
-        | Decision::Started { .. } => None,
+        | Decision::Said { .. }
+        | Decision::Started { .. }
+        | Decision::TurnEnded { .. } => None,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Our gate, as a decider: the policy and the functions that custody-gate itself uses.
 
 use gate::{
-    decide::{self, Verdict},
-    id::ToolName,
+    call::Call,
+    decide::{self, Ask, Verdict},
     json::Value,
     policy::Policy,
     session::Facts,
@@ -34,14 +34,14 @@ impl Decider for Custody {
     }
 
     fn open(&self, opening: &Opening) -> Result<Box<dyn Session + '_>, String> {
-        let facts = Facts::open(
-            &self.policy,
-            opening.values.clone(),
-            opening.owned.clone(),
-            opening.task.clone(),
-            opening.workspace,
-        )
-        .map_err(|error| error.to_string())?;
+        let opening = gate::session::Opening {
+            owned: opening.owned.clone(),
+            task: opening.task.clone(),
+            values: opening.values.clone(),
+            workspace: opening.workspace,
+            ..Default::default()
+        };
+        let facts = Facts::open(&self.policy, opening).map_err(|error| error.to_string())?;
         Ok(Box::new(Gated {
             facts,
             policy: &self.policy,
@@ -56,18 +56,30 @@ struct Gated<'a> {
 
 impl Session for Gated<'_> {
     fn decide(&mut self, tool: &str, arguments: &Value) -> Answer {
-        match decide::decide(self.policy, &self.facts, tool, arguments) {
-            Verdict::Allow(_) => Answer::Allow,
+        match decide::decide(self.policy, &self.facts, &Ask::new(tool, arguments)) {
+            Verdict::Allow(_) | Verdict::Limit(_) => Answer::Allow,
+            Verdict::Defer(held) | Verdict::Hold(held) => {
+                let reasons = held.reasons().iter();
+                let reasons: Vec<_> = reasons
+                    .map(|it| format!("rule `{}`: {}", it.rule, it.why))
+                    .collect();
+                Answer::Hold(reasons.join("; "))
+            }
             Verdict::Refuse(refusal) => {
                 Answer::Refuse(format!("rule `{}`: {}", refusal.rule, refusal.why))
             }
         }
     }
 
-    fn record(&mut self, tool: &str, _arguments: &Value, _result: &Recorded) {
+    fn record(&mut self, tool: &str, arguments: &Value, result: &Recorded) {
         // A name that is none has no tool, and its call was refused.
-        if let Ok(tool) = ToolName::parse(tool) {
-            let _label = self.facts.record_result(self.policy, &tool);
-        }
+        let Some(call) = Call::written(tool, arguments) else {
+            return;
+        };
+        self.facts.record_call(self.policy, &call, 0, false);
+        let _label = match result {
+            Recorded::Failed(words) => self.facts.record_words(self.policy, &call, words),
+            Recorded::Result(result) => self.facts.record_result(self.policy, &call, result),
+        };
     }
 }

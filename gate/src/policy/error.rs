@@ -5,10 +5,12 @@ use core::fmt::{self, Write as _};
 
 use crate::{
     floor::PathError,
-    id::{ArgumentName, CredentialLabel, OwnedName, PolicyName, ToolName, ValueName},
+    id::{
+        ArgumentName, CatalogueName, CredentialLabel, OwnedName, PolicyName, ToolName, ValueName,
+    },
     json::JsonError,
     origin::{Origin, OriginError},
-    policy::FORMAT,
+    policy::{Boundary, FORMAT},
     request::Method,
     template::TemplateError,
 };
@@ -82,6 +84,38 @@ pub enum Problem {
     /// A list of addresses is wrong.
     #[error("{0}")]
     Addresses(crate::address::AddressError),
+    /// A tool reaches further than the sessions of its policy.
+    #[error(
+        "the tool reaches `{}`, and the sessions of this policy `{}`; nobody could call it, so \
+         widen `session.boundary` or narrow the tool's", tool.as_str(), session.as_str()
+    )]
+    Boundary {
+        /// How far the tool reaches.
+        tool: Boundary,
+        /// How far the sessions reach.
+        session: Boundary,
+    },
+    /// An argument that no branch takes.
+    #[error("no branch of the selector takes `{argument}`; add it to one, or remove it")]
+    BranchNone {
+        /// The argument.
+        argument: ArgumentName,
+    },
+    /// A branch without an argument that every call needs.
+    #[error("`{argument}` is in every call: the selector, or a part of the path; add it")]
+    BranchWithout {
+        /// The argument.
+        argument: ArgumentName,
+    },
+    /// Members are counted of something that has none.
+    #[error("members are counted of an argument of type `list` only")]
+    BulkOfNoList,
+    /// A group of words that is none.
+    #[error(
+        "a group is 1 to 64 words of at least two letters or digits: `add`, or `creat*` for all \
+         that begin so"
+    )]
+    AskedBy,
     /// A body where the method has none.
     #[error("method {method} has no body; use POST, PUT or PATCH, or leave `body` out")]
     Body {
@@ -102,9 +136,21 @@ pub enum Problem {
         /// Why.
         why: &'static str,
     },
+    /// A name or a value of a catalogue that no call could carry.
+    #[error("entry `{name}` is empty, has a NUL or is longer than 8192 bytes")]
+    CatalogueEntry {
+        /// The name.
+        name: String,
+    },
     /// A date in a body.
     #[error("a date has no place in a json body; write it as a string")]
     Date,
+    /// A domain that is none.
+    #[error("`{domain}` is not a domain such as `example.test`; write it without scheme and path")]
+    Domain {
+        /// What the policy says.
+        domain: String,
+    },
     /// Nothing is listed.
     #[error("nothing is listed; name at least one")]
     Empty,
@@ -154,6 +200,14 @@ pub enum Problem {
         /// Its format.
         found: i64,
     },
+    /// A name of a handoff's resource that is none.
+    #[error(
+        "the resource of a handoff is a name of `a-z 0-9 _ -`, and not `from`, `summary` or `task`"
+    )]
+    HandoffResource,
+    /// A handoff that is to be trusted.
+    #[error("a handoff is untrusted, whoever it claims to be from; leave `label` out")]
+    HandoffTrusted,
     /// A header field that a policy may not set or use.
     #[error("header `{header}` {why}")]
     Header {
@@ -214,6 +268,21 @@ pub enum Problem {
         /// What there is.
         instead: &'static str,
     },
+    /// What is external is computed from domains that are not there.
+    #[error(
+        "what is external follows from the operator's own domains; list them: `[own]` \
+         `domains = [\"example.test\"]`"
+    )]
+    NoDomains,
+    /// `optional` where nothing can be left out.
+    #[error("`optional` belongs to an argument or to a member of an object; leave it out")]
+    NotOptional,
+    /// A list or an object where one text stands.
+    #[error("`{argument}` is a list or an object; it can stand in the body only")]
+    NotScalar {
+        /// The argument.
+        argument: ArgumentName,
+    },
     /// `pass` on a tool that changes something.
     #[error(
         "`pass` is only for tools whose `risk` is \"read\"; write \"refuse\" or \"trusted_sinks\""
@@ -233,6 +302,9 @@ pub enum Problem {
     /// An origin that is none.
     #[error("{0}")]
     Origin(OriginError),
+    /// `recipients = "own"` without arguments that say to whom.
+    #[error("say which arguments name the recipients: `computed.external = [\"to\"]`")]
+    OwnRecipients,
     /// A number out of its range.
     #[error("must be {least} to {most}")]
     OutOfRange {
@@ -267,6 +339,37 @@ pub enum Problem {
         /// The path.
         path: String,
     },
+    /// A release by words that are not there.
+    #[error(
+        "`asked` needs the words to ask in: `asked_by = [[\"delet*\", \"remov*\"], [\"file*\"]]`"
+    )]
+    ReleaseAsked,
+    /// A role that an argument of this authority cannot have.
+    #[error(
+        "role `{role}` does not belong to authority `{authority}`: `payload` is one, `agent` can \
+         be any, every other is `sink` or `identifier`"
+    )]
+    RoleOfOtherAuthority {
+        /// The role.
+        role: &'static str,
+        /// The authority.
+        authority: &'static str,
+    },
+    /// A selector that is none.
+    #[error("a selector is an enum of the agent's that no call leaves out")]
+    Selector,
+    /// A value of the selector without a branch.
+    #[error("the selector's value `{value}` has no branch; every value needs exactly one")]
+    SelectorMissing {
+        /// The value.
+        value: String,
+    },
+    /// A branch of a value that the selector has not.
+    #[error("the selector has no value `{value}`; remove the branch, or add the value to `one_of`")]
+    SelectorUnknown {
+        /// The value.
+        value: String,
+    },
     /// `sink` says other than the authority.
     #[error(
         "`sink = {sink}` contradicts authority `{authority}`: every argument but a payload is a \
@@ -278,6 +381,12 @@ pub enum Problem {
         /// The authority.
         authority: &'static str,
     },
+    /// A sum of something that is no amount.
+    #[error(
+        "a sum is of an argument of type `integer` or `number` with `min` 0 or more, and at most a \
+         number that is not negative"
+    )]
+    SumOfOther,
     /// The same thing twice in a list.
     #[error("`{what}` is listed twice")]
     Twice {
@@ -317,6 +426,14 @@ pub enum Problem {
         /// The argument.
         argument: ArgumentName,
     },
+    /// An argument names a catalogue that the policy has not.
+    #[error(
+        "catalogue `{catalogue}` is unknown; add [catalogues.{catalogue}], or correct the name"
+    )]
+    UnknownCatalogue {
+        /// The catalogue.
+        catalogue: CatalogueName,
+    },
     /// A tool names a credential that the policy has not.
     #[error(
         "credential `{credential}` is unknown; add [credentials.{credential}], or correct the label"
@@ -353,6 +470,15 @@ pub enum Problem {
         /// The text.
         text: String,
     },
+    /// `value_carrying` where it says nothing, or too much.
+    #[error(
+        "`value_carrying` stands beside `consequential` only, and never with `deletion` or \
+         `membership_change`: whose will those are is not said by their values"
+    )]
+    ValueCarrying,
+    /// `value_carrying` in a list of classes that are gated.
+    #[error("`value_carrying` says how a class is looked at, and is none to gate; leave it out")]
+    ValueCarryingGated,
     /// A trusted workspace beside a tool whose results are anyone's words.
     #[error(
         "a trusted workspace would hand what one session reads with `{tool}`, whose result is \

@@ -1,6 +1,13 @@
 //! The shape of the file: what serde reads, before anything is looked up.
 
-use alloc::{collections::BTreeMap, string::String, vec::Vec};
+mod argument;
+mod tool;
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::String,
+    vec::Vec,
+};
 use core::fmt;
 
 use serde::{
@@ -8,13 +15,19 @@ use serde::{
     de::{Error, SeqAccess, Visitor, value::SeqAccessDeserializer},
 };
 
+pub(super) use self::{
+    argument::{ArgumentTable, AuthorityName, KindName, Typed},
+    tool::{HintsTable, RequestTable, SelectorTable, ToolTable},
+};
 use crate::{
     address::Addresses,
     floor::PathPattern,
-    id::{ArgumentName, CredentialLabel, OwnedName, PolicyName, ToolName, ValueName},
-    json::Value,
-    policy::{Connector, Label, OnTaint, Profile, Risk},
+    id::{CatalogueName, CredentialLabel, OwnedName, PolicyName, ToolName, ValueName},
+    policy::{
+        ActionClass, Answer, Boundary, Confirmation, Connector, GateMode, Label, Profile, Risk,
+    },
     request::Method,
+    session::RESOURCE,
 };
 
 #[derive(Deserialize)]
@@ -30,14 +43,95 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) owned: BTreeMap<OwnedName, Typed>,
     #[serde(default)]
+    pub(super) catalogues: BTreeMap<CatalogueName, CatalogueTable>,
+    #[serde(default)]
+    pub(super) own: Own,
+    #[serde(default)]
+    pub(super) handoff: HandoffTable,
+    #[serde(default)]
+    pub(super) write_gate: WriteGateTable,
+    #[serde(default)]
+    pub(super) confirm: ConfirmTable,
+    #[serde(default)]
     pub(super) credentials: BTreeMap<CredentialLabel, CredentialTable>,
     #[serde(default)]
     pub(super) tools: BTreeMap<ToolName, ToolTable>,
 }
 
+/// A closed catalogue: names that stand for themselves, or each for a value.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CatalogueTable {
+    pub(super) members: Option<Vec<String>>,
+    pub(super) entries: Option<BTreeMap<String, String>>,
+}
+
+/// What another session passes on.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HandoffTable {
+    pub(super) resource: String,
+}
+
+impl Default for HandoffTable {
+    fn default() -> Self {
+        Self {
+            resource: RESOURCE.into(),
+        }
+    }
+}
+
+/// What is the operator's own.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Own {
+    pub(super) domains: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct WriteGateTable {
+    pub(super) mode: GateMode,
+    pub(super) answer: Answer,
+    pub(super) classes: BTreeSet<ActionClass>,
+}
+
+impl Default for WriteGateTable {
+    fn default() -> Self {
+        Self {
+            mode: GateMode::Selective,
+            answer: Answer::Hold,
+            // Whatever changes something. `value_carrying` says how, and gates nothing.
+            classes: ActionClass::ALL
+                .into_iter()
+                .filter(|it| *it != ActionClass::ValueCarrying)
+                .collect(),
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ConfirmTable {
+    pub(super) classes: BTreeSet<ActionClass>,
+    pub(super) risks: BTreeSet<Risk>,
+}
+
+impl From<ConfirmTable> for Confirmation {
+    fn from(table: ConfirmTable) -> Self {
+        Self {
+            classes: table.classes,
+            risks: table.risks,
+        }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Session {
+    pub(super) boundary: Boundary,
+    pub(super) provenance_mb: u32,
+    pub(super) turn_seconds: u32,
     pub(super) profile: Profile,
     pub(super) network: String,
     pub(super) workspace: Label,
@@ -48,6 +142,12 @@ pub(super) struct Session {
 impl Default for Session {
     fn default() -> Self {
         Self {
+            // Nothing of a policy that does not speak of boundaries is beyond it.
+            boundary: Boundary::Organisation,
+            // Some thousand pages of text.
+            provenance_mb: 16,
+            // As long as a person waits for an agent's turn.
+            turn_seconds: 600,
             profile: Profile::Standard,
             network: "sealed".into(),
             workspace: Label::Untrusted,
@@ -144,118 +244,4 @@ fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Addresses, 
     }
 
     deserializer.deserialize_any(Either)
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ToolTable {
-    pub(super) description: String,
-    pub(super) credential: CredentialLabel,
-    pub(super) risk: Risk,
-    #[serde(default)]
-    pub(super) idempotent: bool,
-    #[serde(default = "untrusted")]
-    pub(super) result: Label,
-    #[serde(default = "refuse")]
-    pub(super) on_taint: OnTaint,
-    #[serde(default)]
-    pub(super) hints: HintsTable,
-    pub(super) request: RequestTable,
-    #[serde(default)]
-    pub(super) arguments: BTreeMap<ArgumentName, ArgumentTable>,
-}
-
-const fn untrusted() -> Label {
-    Label::Untrusted
-}
-
-const fn refuse() -> OnTaint {
-    OnTaint::Refuse
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct HintsTable {
-    pub(super) destructive: Option<bool>,
-    pub(super) idempotent: Option<bool>,
-    pub(super) read_only: Option<bool>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RequestTable {
-    pub(super) method: Method,
-    pub(super) url: String,
-    #[serde(default)]
-    pub(super) headers: BTreeMap<String, String>,
-    pub(super) body: Option<Value>,
-    #[serde(default = "timeout_ms")]
-    pub(super) timeout_ms: u32,
-    #[serde(default = "answer_max_bytes")]
-    pub(super) answer_max_bytes: u32,
-}
-
-/// What an HTTP client that a person waits for gives up after.
-const fn timeout_ms() -> u32 {
-    30_000
-}
-
-/// A quarter of what reaches an agent at most.
-const fn answer_max_bytes() -> u32 {
-    256 << 10
-}
-
-/// A type and its bounds.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Typed {
-    #[serde(rename = "type")]
-    pub(super) kind: Option<KindName>,
-    pub(super) max: Option<Value>,
-    pub(super) max_length: Option<u32>,
-    pub(super) min: Option<Value>,
-    pub(super) min_length: Option<u32>,
-    pub(super) one_of: Option<Vec<String>>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum KindName {
-    Boolean,
-    Email,
-    Enum,
-    Integer,
-    Number,
-    String,
-}
-
-/// An argument. The keys of [`Typed`] stand here again: a flattened struct would take unknown keys.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ArgumentTable {
-    pub(super) authority: AuthorityName,
-    #[serde(default)]
-    pub(super) description: String,
-    #[serde(default)]
-    pub(super) optional: bool,
-    pub(super) set: Option<OwnedName>,
-    pub(super) sink: Option<bool>,
-    pub(super) value: Option<ValueName>,
-
-    #[serde(rename = "type")]
-    pub(super) kind: Option<KindName>,
-    pub(super) max: Option<Value>,
-    pub(super) max_length: Option<u32>,
-    pub(super) min: Option<Value>,
-    pub(super) min_length: Option<u32>,
-    pub(super) one_of: Option<Vec<String>>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum AuthorityName {
-    Injected,
-    Owned,
-    Payload,
-    Verified,
 }

@@ -113,31 +113,48 @@
 //! not in the call is left out.
 
 mod check;
+mod class;
 mod compile;
 mod error;
 mod file;
 mod kind;
+mod labels;
 mod locate;
 mod lower;
+mod pattern;
 mod rules;
 mod schema;
+mod tool;
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::String,
+    vec::Vec,
+};
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
     digest::{Digest, Domain},
-    id::{CredentialLabel, OwnedName, PolicyName, ToolName, ValueName},
+    id::{CatalogueName, CredentialLabel, OwnedName, PolicyName, ToolName, ValueName},
     json::{self, JsonError, Limits, Value},
 };
 
+pub(crate) use class::listed;
+pub use class::{ActionClass, Computed};
 use error::Fault;
 pub use error::{CompiledError, PolicyError, Problem};
-pub use kind::{Kind, Misfit};
+pub use kind::{Kind, Member, Misfit};
+pub(crate) use labels::Place;
+pub use labels::{FieldLabel, Pointer, PointerError, REDACTED, ResultRules, TakenOut};
+pub use pattern::{Pattern, PatternError};
 pub use rules::{
-    Argument, Authority, Connector, Credential, Hints, Label, OnTaint, Placement, Profile, Risk,
-    SessionLimits, SessionRules, Tool,
+    Answer, Boundary, Catalogue, Confirmation, Connector, Credential, Found, GateMode, Label,
+    Placement, Profile, SessionLimits, SessionRules, WriteGate,
+};
+pub use tool::{
+    Argument, Authority, Branch, Commit, Confirm, Hints, Links, OnTaint, OriginClass, Rate,
+    Recipients, Release, Risk, Role, Selector, Tool, Total,
 };
 
 /// The version of the format, of the file and of the compiled bytes.
@@ -156,13 +173,18 @@ pub struct Policy {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Rules {
+    catalogues: BTreeMap<CatalogueName, Catalogue>,
+    confirm: Confirmation,
     credentials: BTreeMap<CredentialLabel, Credential>,
+    domains: BTreeSet<String>,
     format: u32,
+    handoff: String,
     name: PolicyName,
     owned: BTreeMap<OwnedName, Kind>,
     session: SessionRules,
     tools: BTreeMap<ToolName, Tool>,
     values: BTreeMap<ValueName, Kind>,
+    write_gate: WriteGate,
 }
 
 impl Policy {
@@ -236,6 +258,31 @@ impl Policy {
     /// The owned sets that a session may have, and the type of their members.
     pub const fn owned(&self) -> &BTreeMap<OwnedName, Kind> {
         &self.rules.owned
+    }
+
+    /// The closed catalogues.
+    pub const fn catalogues(&self) -> &BTreeMap<CatalogueName, Catalogue> {
+        &self.rules.catalogues
+    }
+
+    /// Which calls wait for a person, tainted session or not.
+    pub const fn confirmation(&self) -> &Confirmation {
+        &self.rules.confirm
+    }
+
+    /// The operator's own domains, in lower case: what is beyond them is external.
+    pub const fn domains(&self) -> &BTreeSet<String> {
+        &self.rules.domains
+    }
+
+    /// The key of a handoff's resource.
+    pub fn handoff_resource(&self) -> &str {
+        &self.rules.handoff
+    }
+
+    /// What a call that changes something needs after untrusted content.
+    pub const fn write_gate(&self) -> &WriteGate {
+        &self.rules.write_gate
     }
 
     /// Every credential, by label.

@@ -1,26 +1,32 @@
 //! What a policy says, in types.
 
-use alloc::{collections::BTreeMap, string::String, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::String,
+    vec::Vec,
+};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    floor::Floor,
-    id::{ArgumentName, CredentialLabel, OwnedName, ValueName},
-    policy::Kind,
-    request::Template,
-};
+use super::{ActionClass, Risk};
+use crate::floor::Floor;
 
 /// What a session is made of.
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionRules {
+    /// How far the subject's data reach; an application may say less for one session.
+    pub boundary: Boundary,
     /// Resource limits.
     pub limits: SessionLimits,
     /// The layers that must hold.
     pub profile: Profile,
+    /// The most bytes of text whose origin is remembered; beyond it the session takes no more calls.
+    pub provenance_bytes: u64,
     /// Folders of the host that are shown read-only at the same place: absolute paths.
     pub read_only: Vec<String>,
+    /// How long a deferred call waits for the end of its turn, in seconds; then it is refused.
+    pub turn_seconds: u32,
     /// Whether a workspace taints the session.
     pub workspace: Label,
 }
@@ -111,122 +117,105 @@ pub struct Placement {
     pub prefix: String,
 }
 
-/// A tool.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tool {
-    /// Its arguments.
-    pub arguments: BTreeMap<ArgumentName, Argument>,
-    /// The credential that it is performed with.
-    pub credential: CredentialLabel,
-    /// What it does, in the operator's words.
-    pub description: String,
-    /// What MCP clients are told.
-    pub hints: Hints,
-    /// Whether it may be repeated without another effect.
-    pub idempotent: bool,
-    /// Whether a tainted session may call it.
-    pub on_taint: OnTaint,
-    /// How a call becomes a request.
-    pub request: Template,
-    /// Whose words its result is taken for.
-    pub result: Label,
-    /// What is at stake.
-    pub risk: Risk,
-}
-
-/// What is at stake when a tool is called.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
+/// How far data reach, from the nearest.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Risk {
-    /// Something is destroyed, or cannot be undone.
-    Destructive,
-    /// Code runs.
-    Execute,
-    /// Money moves.
-    Financial,
-    /// Nothing changes.
-    Read,
-    /// Something is made or changed.
-    Write,
+pub enum Boundary {
+    /// The subject's own.
+    User,
+    /// Those of the subject's team.
+    Team,
+    /// Everyone's in the organisation.
+    Organisation,
 }
 
-/// What a tainted session may do with a tool.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OnTaint {
-    /// Call it as if there were no taint; only for tools that read.
-    Pass,
-    /// Not call it.
-    Refuse,
-    /// Call it where every sink is a trusted value, injected or verified.
-    TrustedSinks,
-}
-
-/// What MCP clients are told about a tool.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Hints {
-    /// It may destroy something.
-    pub destructive: bool,
-    /// It may be repeated without another effect.
-    pub idempotent: bool,
-    /// It changes nothing.
-    pub read_only: bool,
-}
-
-/// An argument of a tool.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Argument {
-    /// Who may author it.
-    pub authority: Authority,
-    /// What it is for, in the operator's words.
-    pub description: String,
-    /// Its type and bounds.
-    #[serde(rename = "type")]
-    pub kind: Kind,
-    /// Whether a call may leave it out.
-    pub optional: bool,
-}
-
-/// Who may author an argument. Whatever is not payload is a sink.
-#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Authority {
-    /// The application: its value is put in, and the agent does not see the argument.
-    Injected {
-        /// Which value.
-        value: ValueName,
-    },
-    /// The agent chooses among what the application holds for the subject.
-    Owned {
-        /// The set.
-        set: OwnedName,
-    },
-    /// The agent.
-    Payload,
-    /// The application: the call must carry exactly its value.
-    Verified {
-        /// Which value.
-        value: ValueName,
-    },
-}
-
-impl Authority {
-    /// Whether the argument decides where an effect goes, rather than what is said there.
-    pub const fn is_sink(&self) -> bool {
+impl Boundary {
+    /// The boundary's name.
+    pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Injected { .. } | Self::Owned { .. } | Self::Verified { .. } => true,
-            Self::Payload => false,
+            Self::User => "user",
+            Self::Team => "team",
+            Self::Organisation => "organisation",
         }
     }
+}
 
-    /// Whether the agent writes the argument into its call.
-    pub const fn in_call(&self) -> bool {
-        match self {
-            Self::Injected { .. } => false,
-            Self::Owned { .. } | Self::Payload | Self::Verified { .. } => true,
+/// What a call that changes something needs after untrusted content, by its action classes.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteGate {
+    /// What a gated call is answered.
+    pub answer: Answer,
+    /// Which classes are gated.
+    pub classes: BTreeSet<ActionClass>,
+    /// Whether the origin of a call's values can release it.
+    pub mode: GateMode,
+}
+
+/// Whether the origin of a call's values can release it from the write gate.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateMode {
+    /// A call whose values were looked at, and whose origins are accepted, is released; one that
+    /// deletes or changes a membership only as its tool's `release` says.
+    Selective,
+    /// Nothing releases a gated call.
+    Uniform,
+}
+
+/// What a call is answered that a rule catches.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It waits for a person.
+    Hold,
+    /// It is refused, and no person can approve it.
+    Refuse,
+}
+
+/// Which calls wait for a person, tainted session or not.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Confirmation {
+    /// By action class.
+    pub classes: BTreeSet<ActionClass>,
+    /// By risk.
+    pub risks: BTreeSet<Risk>,
+}
+
+/// A closed catalogue: what an argument may name, and the value that stands for each name. A name is
+/// looked up with blanks at its ends and case put aside, and nothing else.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(transparent)]
+pub struct Catalogue(pub BTreeMap<String, String>);
+
+/// What a catalogue has for a name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Found<'a> {
+    /// More than one value.
+    Ambiguous,
+    /// Nothing.
+    Nothing,
+    /// This.
+    Value(&'a str),
+}
+
+impl Catalogue {
+    /// Looks `name` up.
+    pub fn find(&self, name: &str) -> Found<'_> {
+        let fold = |text: &str| text.trim().to_lowercase();
+        let wanted = fold(name);
+        let mut found = Found::Nothing;
+        for (name, value) in &self.0 {
+            if fold(name) == wanted {
+                match found {
+                    Found::Value(other) if other != value => return Found::Ambiguous,
+                    Found::Ambiguous | Found::Nothing | Found::Value(_) => {
+                        found = Found::Value(value);
+                    }
+                }
+            }
         }
+        found
     }
 }

@@ -6,8 +6,11 @@ use alloc::{
     vec::Vec,
 };
 
-use super::{Kind, rules::Tool};
-use crate::json::{self, Int, Value};
+use super::{Kind, Tool};
+use crate::{
+    id::ArgumentName,
+    json::{self, Int, Value},
+};
 
 /// Only the arguments that the agent writes; nothing else is taken.
 pub(super) fn input_schema(tool: &Tool) -> Vec<u8> {
@@ -25,8 +28,15 @@ pub(super) fn input_schema(tool: &Tool) -> Vec<u8> {
             (name.to_string(), Value::Object(schema))
         })
         .collect();
+    // Where a selector says which arguments a call takes, only its own is in each.
+    let needed = |name: &ArgumentName| {
+        tool.selector
+            .iter()
+            .flat_map(|it| it.cases.values())
+            .all(|branch| branch.arguments.contains(name))
+    };
     let required = in_call()
-        .filter(|(_, it)| !it.optional)
+        .filter(|(name, it)| !it.optional && needed(name))
         .map(|(name, _)| text(name.as_str()))
         .collect();
     json::canonical(&Value::Object(BTreeMap::from([
@@ -37,9 +47,9 @@ pub(super) fn input_schema(tool: &Tool) -> Vec<u8> {
     ])))
 }
 
-fn kind(kind: &Kind) -> BTreeMap<String, Value> {
+fn kind(of: &Kind) -> BTreeMap<String, Value> {
     let mut schema = BTreeMap::new();
-    let word = match kind {
+    let word = match of {
         Kind::Boolean => "boolean",
         Kind::Email { max_length } => {
             schema.insert("format".into(), text("email"));
@@ -56,6 +66,33 @@ fn kind(kind: &Kind) -> BTreeMap<String, Value> {
             schema.insert("minimum".into(), Value::Int(*min));
             "integer"
         }
+        Kind::List {
+            items,
+            max_items,
+            min_items,
+        } => {
+            schema.insert("items".into(), Value::Object(kind(items)));
+            schema.insert("maxItems".into(), size(*max_items));
+            if *min_items > 0 {
+                schema.insert("minItems".into(), size(*min_items));
+            }
+            "array"
+        }
+        Kind::Object { members } => {
+            let properties = members
+                .iter()
+                .map(|(name, it)| (name.to_string(), Value::Object(kind(&it.kind))))
+                .collect();
+            let required = members
+                .iter()
+                .filter(|(_, it)| !it.optional)
+                .map(|(name, _)| text(name.as_str()))
+                .collect();
+            schema.insert("additionalProperties".into(), Value::Bool(false));
+            schema.insert("properties".into(), Value::Object(properties));
+            schema.insert("required".into(), Value::List(required));
+            "object"
+        }
         Kind::Number { max, min } => {
             for (key, bound) in [("maximum", max), ("minimum", min)] {
                 if let Ok(bound) = Value::try_from(*bound) {
@@ -67,7 +104,12 @@ fn kind(kind: &Kind) -> BTreeMap<String, Value> {
         Kind::String {
             max_length,
             min_length,
+            pattern,
         } => {
+            if let Some(pattern) = pattern {
+                let whole = alloc::format!("^{}$", pattern.as_str());
+                schema.insert("pattern".into(), Value::Text(whole));
+            }
             schema.insert("maxLength".into(), size(*max_length));
             if *min_length > 0 {
                 schema.insert("minLength".into(), size(*min_length));

@@ -3,6 +3,7 @@
 use alloc::{
     collections::{BTreeMap, BTreeSet},
     string::String,
+    vec::Vec,
 };
 
 use serde::{Deserialize, Serialize};
@@ -10,12 +11,15 @@ use serde::{Deserialize, Serialize};
 use super::{Body, UnixMillis, Why};
 use crate::{
     chain::{ChainName, Place},
-    decide::{Allowed, Grounds, Refusal, Rule},
+    decide::{Allowed, Grounds, Held, Reason, Refusal, Rule},
     digest::{Digest, Domain},
-    id::{ArgumentName, CredentialLabel, OwnedName, PolicyName, SessionId, ToolName, ValueName},
+    id::{
+        ArgumentName, CredentialLabel, OwnedName, PolicyName, RoleName, SessionId, ToolName,
+        ValueName,
+    },
     json::Value,
     policy::{Label, Policy},
-    session::{Facts, Taint},
+    session::{Facts, Scope, Taint},
 };
 
 /// A decision record, by the gate.
@@ -47,6 +51,23 @@ pub enum Decision {
         session: SessionId,
         /// Why.
         why: Why,
+    },
+    /// A call is decided at the end of its turn; nothing was performed.
+    Deferred {
+        /// When.
+        at: UnixMillis,
+        /// The complete call.
+        call: Value,
+        /// The call's digest.
+        digest: Digest,
+        /// What the decision rests on.
+        grounds: Grounds,
+        /// The policy's digest.
+        policy: Digest,
+        /// Why.
+        reasons: Vec<Reason>,
+        /// The session.
+        session: SessionId,
     },
     /// The effect was performed. The result is recorded here before it is released to the agent.
     Done {
@@ -93,6 +114,58 @@ pub enum Decision {
         /// Why.
         why: Why,
     },
+    /// Somebody passed something on: it is recorded here before the agent sees it.
+    HandedOff {
+        /// When.
+        at: UnixMillis,
+        /// How many bytes it has in RFC 8785 form.
+        bytes: u64,
+        /// The digest of that form.
+        handoff: Digest,
+        /// The session.
+        session: SessionId,
+    },
+    /// A call waits for a person; nothing was performed.
+    Held {
+        /// When.
+        at: UnixMillis,
+        /// The complete call: what a person is shown.
+        call: Value,
+        /// The call's digest: what an approval binds.
+        digest: Digest,
+        /// Until when it waits.
+        expires: UnixMillis,
+        /// What the decision rests on.
+        grounds: Grounds,
+        /// The policy's digest.
+        policy: Digest,
+        /// Everything that holds it.
+        reasons: Vec<Reason>,
+        /// The session.
+        session: SessionId,
+    },
+    /// A held or a deferred call waits no longer, and was not performed.
+    Lapsed {
+        /// When.
+        at: UnixMillis,
+        /// The call's digest.
+        call: Digest,
+        /// The record of its decision.
+        decision: Place,
+        /// The session.
+        session: SessionId,
+        /// Why.
+        why: Why,
+    },
+    /// What the session may ask for was narrowed.
+    Narrowed {
+        /// When.
+        at: UnixMillis,
+        /// To what, together with what there was.
+        scope: Scope,
+        /// The session.
+        session: SessionId,
+    },
     /// A session was opened.
     Opened {
         /// When.
@@ -107,6 +180,11 @@ pub enum Decision {
         policy: Digest,
         /// The session.
         session: SessionId,
+        /// The roles that it has.
+        roles: BTreeSet<RoleName>,
+        /// What the task needs, if not all that the policy has.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scope: Option<Scope>,
         /// Why it is tainted from the start; empty if it is not.
         taint: BTreeSet<Taint>,
         /// What the person asked for.
@@ -120,6 +198,12 @@ pub enum Decision {
         at: UnixMillis,
         /// Which argument, if one.
         argument: Option<ArgumentName>,
+        /// What would change it; none where the gate's own state is why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        change: Option<Why>,
+        /// What it rests on; none where it was refused before anybody asked whose its values are.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        grounds: Option<Grounds>,
         /// The arguments as the agent wrote them; none if they could not be read.
         arguments: Option<Value>,
         /// The digest of the arguments' bytes.
@@ -137,6 +221,15 @@ pub enum Decision {
         /// Why.
         why: Why,
     },
+    /// The person or the operator said something, over the control socket: it is authoritative.
+    Said {
+        /// When.
+        at: UnixMillis,
+        /// The session.
+        session: SessionId,
+        /// The words.
+        text: String,
+    },
     /// The gate started. Every session of an earlier run is over.
     Started {
         /// When.
@@ -145,6 +238,13 @@ pub enum Decision {
         permit_key: Digest,
         /// The program's version.
         version: String,
+    },
+    /// A turn ended: what was deferred in it was decided on.
+    TurnEnded {
+        /// When.
+        at: UnixMillis,
+        /// The session.
+        session: SessionId,
     },
 }
 
@@ -179,6 +279,33 @@ impl Decision {
         }
     }
 
+    /// The record of a call that is held until `expires`.
+    pub fn held(scene: &Scene<'_>, held: &Held, expires: UnixMillis) -> Self {
+        Self::Held {
+            at: scene.at,
+            call: held.call().to_value(),
+            digest: held.digest(),
+            expires,
+            grounds: held.grounds().clone(),
+            policy: held.policy(),
+            reasons: held.reasons().into(),
+            session: scene.session,
+        }
+    }
+
+    /// The record of a call that is decided at the end of its turn.
+    pub fn deferred(scene: &Scene<'_>, held: &Held) -> Self {
+        Self::Deferred {
+            at: scene.at,
+            call: held.call().to_value(),
+            digest: held.digest(),
+            grounds: held.grounds().clone(),
+            policy: held.policy(),
+            reasons: held.reasons().into(),
+            session: scene.session,
+        }
+    }
+
     /// The record of a refused call. `arguments` are the bytes as they came, `read` what they say.
     pub fn refused(
         scene: &Scene<'_>,
@@ -187,43 +314,50 @@ impl Decision {
         read: Option<&Value>,
         refusal: &Refusal,
     ) -> Self {
-        Self::refused_by(
-            scene,
-            tool,
-            arguments,
-            read,
-            (refusal.rule.as_str(), refusal.argument.clone()),
-            Why::from(refusal.why.as_str()),
-        )
+        Self::Refused {
+            at: scene.at,
+            argument: refusal.argument.clone(),
+            arguments: read.cloned(),
+            change: Some(Why::from(refusal.change.as_str())),
+            digest: Digest::of(Domain::Call, arguments),
+            grounds: refusal.grounds.as_deref().cloned(),
+            policy: scene.policy,
+            rule: refusal.rule.as_str().into(),
+            session: scene.session,
+            taint: scene.facts.taint().clone(),
+            tool: written(tool),
+            why: Why::from(refusal.why.as_str()),
+        }
     }
 
-    /// The record of a call that could not be read: rule `arguments`.
-    pub fn unreadable(scene: &Scene<'_>, tool: &str, arguments: &[u8], why: Why) -> Self {
-        let rule = (Rule::Arguments.as_str(), None);
-        Self::refused_by(scene, tool, arguments, None, rule, why)
-    }
-
-    fn refused_by(
+    /// The record of a call that was refused by `rule` before it was read, or by the gate's own
+    /// state.
+    pub fn refused_by(
         scene: &Scene<'_>,
         tool: &str,
         arguments: &[u8],
-        read: Option<&Value>,
-        (rule, argument): (&str, Option<ArgumentName>),
+        rule: &str,
         why: Why,
     ) -> Self {
         Self::Refused {
             at: scene.at,
-            argument,
-            arguments: read.cloned(),
+            argument: None,
+            arguments: None,
+            change: None,
             digest: Digest::of(Domain::Call, arguments),
+            grounds: None,
             policy: scene.policy,
             rule: rule.into(),
             session: scene.session,
             taint: scene.facts.taint().clone(),
-            // A NUL has no place in our JSON.
-            tool: tool.replace('\0', "\u{fffd}"),
+            tool: written(tool),
             why,
         }
+    }
+
+    /// The record of a call that could not be read: rule `arguments`.
+    pub fn unreadable(scene: &Scene<'_>, tool: &str, arguments: &[u8], why: Why) -> Self {
+        Self::refused_by(scene, tool, arguments, Rule::Arguments.as_str(), why)
     }
 
     /// The record of a session's opening.
@@ -239,6 +373,8 @@ impl Decision {
                 .collect(),
             name: policy.name().clone(),
             policy: scene.policy,
+            roles: scene.facts.roles().clone(),
+            scope: scene.facts.scope().cloned(),
             session: scene.session,
             taint: scene.facts.taint().clone(),
             task: scene.facts.task().map(String::from),
@@ -251,11 +387,23 @@ impl Decision {
         match self {
             Self::Allowed { session, .. }
             | Self::Closed { session, .. }
+            | Self::Deferred { session, .. }
             | Self::Done { session, .. }
             | Self::Failed { session, .. }
+            | Self::HandedOff { session, .. }
+            | Self::Held { session, .. }
+            | Self::Lapsed { session, .. }
+            | Self::Narrowed { session, .. }
             | Self::Opened { session, .. }
-            | Self::Refused { session, .. } => Some(*session),
+            | Self::Refused { session, .. }
+            | Self::Said { session, .. }
+            | Self::TurnEnded { session, .. } => Some(*session),
             Self::Started { .. } => None,
         }
     }
+}
+
+/// A tool's name as the agent wrote it: a NUL has no place in our JSON.
+fn written(tool: &str) -> String {
+    tool.replace('\0', "\u{fffd}")
 }

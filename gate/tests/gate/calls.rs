@@ -6,8 +6,8 @@ use std::{
     path::PathBuf,
 };
 
-use crate::scene::{Sets, Values, ask, compile, json, open};
-use gate::{id::ToolName, policy::Policy};
+use crate::scene::{Sets, Values, ask, compile, json, open, saw};
+use gate::policy::Policy;
 use serde::Deserialize;
 
 #[derive(Deserialize)]
@@ -54,7 +54,7 @@ fn wrong(policy: &Policy, file: &File, case: &Case) -> Option<String> {
     let (values, sets): (Values<'_>, Sets<'_>) = (&values, &sets);
     let mut facts = open(policy, values, sets, case.workspace);
     for tool in &case.after {
-        let _label = facts.record_result(policy, &ToolName::parse(tool).unwrap());
+        let _label = saw(policy, &mut facts, tool);
     }
     let (answer, argument, complete) = match ask(policy, &facts, &case.tool, &json(&case.arguments))
     {

@@ -13,7 +13,7 @@ use gate::{
 };
 use proptest::prelude::*;
 
-use crate::scene::{ask, demo, json, session};
+use crate::scene::{ask, demo, json, saw, session};
 
 fn key() -> SigningKey {
     SigningKey::from_bytes(&[5; 32])
@@ -23,8 +23,7 @@ fn key() -> SigningKey {
 fn records() -> Vec<Decision> {
     let policy = demo();
     let mut facts = session(&policy, true);
-    let read_note = "read_note".to_owned().try_into().unwrap();
-    let _label = facts.record_result(&policy, &read_note);
+    let _label = saw(&policy, &mut facts, "read_note");
     let scene = Scene {
         at: 1_796_000_000_000,
         facts: &facts,

@@ -190,7 +190,7 @@ fn a_trusted_workspace_stands_beside_trusted_results_alone() {
     // The one untrusted tool of the demo, vouched for.
     let mut whole = parse(&with(&workspace, trusted()), &Limits::POLICY).unwrap();
     let mut at = &mut whole;
-    for key in ["tools", "read_note", "result"] {
+    for key in ["tools", "read_note", "result", "label"] {
         let Value::Object(members) = at else {
             panic!("{key} is in no object");
         };

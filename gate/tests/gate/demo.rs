@@ -1,10 +1,9 @@
 //! The demo's policy, end to end: from the file to the bytes of a request.
 
-use crate::scene::{ask, demo, json, session};
+use crate::scene::{ask, demo, json, saw, session};
 use gate::{
     decide::Rule,
     floor,
-    id::ToolName,
     policy::{Label, Policy},
     request::render,
     session::Facts,
@@ -70,8 +69,7 @@ fn a_note_taints_and_then_a_page_is_refused_and_a_message_still_goes() {
         request(&policy, &facts, "read_note", r#"{"id":"n-1"}"#),
         Ok("GET http://127.0.0.1:18080/v1/notes/n-1 ".into())
     );
-    let read_note = ToolName::parse("read_note").unwrap();
-    assert_eq!(facts.record_result(&policy, &read_note), Label::Untrusted);
+    assert_eq!(saw(&policy, &mut facts, "read_note"), Label::Untrusted);
     assert_eq!(
         request(&policy, &facts, "publish_page", publish),
         Err(Rule::Taint)
@@ -91,10 +89,8 @@ fn a_note_taints_and_then_a_page_is_refused_and_a_message_still_goes() {
 fn a_trusted_result_does_not_taint_and_an_unknown_tools_does() {
     let policy = demo();
     let mut facts = session(&policy, false);
-    let whoami = ToolName::parse("whoami").unwrap();
-    assert_eq!(facts.record_result(&policy, &whoami), Label::Trusted);
+    assert_eq!(saw(&policy, &mut facts, "whoami"), Label::Trusted);
     assert!(facts.taint().is_empty());
-    let unknown = ToolName::parse("unknown").unwrap();
-    assert_eq!(facts.record_result(&policy, &unknown), Label::Untrusted);
+    assert_eq!(saw(&policy, &mut facts, "unknown"), Label::Untrusted);
     assert!(!facts.taint().is_empty());
 }

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use gate::{
     call::Call,
-    decide::decide,
+    decide::{Ask, decide},
     excerpt::EXCERPT_MAX,
     id::ToolName,
     json::{Limits, Value, parse},
     policy::{Authority, Policy},
-    session::Facts,
+    session::{Facts, Opening},
 };
 use proptest::prelude::*;
 
-use crate::scene::{ask, compile, demo, json, open, session};
+use crate::scene::{ask, compile, demo, json, open, saw, session};
 
 /// Texts that come near what is right, and any others.
 fn text() -> impl Strategy<Value = String> {
@@ -85,7 +85,7 @@ fn call() -> impl Strategy<Value = (String, Value)> {
 
 fn taint(policy: &Policy, facts: &mut Facts, results: &[&str]) {
     for tool in results {
-        let _label = facts.record_result(policy, &ToolName::parse(tool).unwrap());
+        let _label = saw(policy, facts, tool);
     }
 }
 
@@ -128,8 +128,8 @@ proptest! {
         let mut facts = session(&policy, false);
         taint(&policy, &mut facts, &before);
         prop_assert_eq!(
-            decide(&policy, &facts, &tool, &arguments),
-            decide(&again, &facts.clone(), &tool, &arguments)
+            decide(&policy, &facts, &Ask::new(&tool, &arguments)),
+            decide(&again, &facts.clone(), &Ask::new(&tool, &arguments))
         );
     }
 
@@ -145,12 +145,13 @@ proptest! {
         let rules = &policy.tools()[allowed.tool()];
         for (name, value) in &allowed.call().arguments {
             match &rules.arguments[name].authority {
-                Authority::Payload => prop_assert_eq!(Some(value), given.get(name.as_str())),
+                Authority::Agent => prop_assert_eq!(Some(value), given.get(name.as_str())),
                 Authority::Injected { value: of } => prop_assert_eq!(Some(value), facts.value(of)),
                 Authority::Verified { value: of } => {
                     prop_assert_eq!(Some(value), facts.value(of));
                     prop_assert_eq!(Some(value), given.get(name.as_str()));
                 }
+                Authority::Catalogue { catalogue } => panic!("the demo has no `{catalogue}`"),
                 Authority::Owned { set } => prop_assert_eq!(facts.owns(set, value), Some(true)),
             }
         }
@@ -244,7 +245,15 @@ fn a_session_opens_only_with_what_its_policy_names_in_the_right_types() {
         )]);
         let members = set.1.iter().map(|it| (*it).to_owned()).collect();
         let owned = BTreeMap::from([(gate::id::OwnedName::parse(set.0).unwrap(), members)]);
-        Facts::open(&policy, values, owned, None, false).map_err(|error| error.to_string())
+        Facts::open(
+            &policy,
+            Opening {
+                owned,
+                values,
+                ..Opening::default()
+            },
+        )
+        .map_err(|error| error.to_string())
     };
     let fine = ("customer", "ada@example.test");
     assert!(open(fine, ("pages", &["a"])).is_ok());

@@ -3,11 +3,12 @@
 use std::{collections::BTreeMap, sync::LazyLock};
 
 use gate::{
-    decide::{Allowed, Refusal, Verdict, decide},
-    id::{OwnedName, PolicyName, ValueName},
+    call::Call,
+    decide::{Allowed, Ask, Refusal, Verdict, decide},
+    id::{OwnedName, PolicyName, ToolName, ValueName},
     json::{Limits, Value, parse},
-    policy::Policy,
-    session::Facts,
+    policy::{Label, Policy},
+    session::{Facts, Opening},
 };
 
 pub(crate) fn demo() -> Policy {
@@ -33,7 +34,13 @@ pub(crate) fn open(policy: &Policy, values: Values<'_>, sets: Sets<'_>, workspac
         (OwnedName::parse(name).unwrap(), members)
     });
     let (values, sets): (BTreeMap<_, _>, BTreeMap<_, _>) = (values.collect(), sets.collect());
-    Facts::open(policy, values, sets, None, workspace).unwrap()
+    let opening = Opening {
+        owned: sets,
+        values,
+        workspace,
+        ..Opening::default()
+    };
+    Facts::open(policy, opening).unwrap()
 }
 
 /// A session of the demo: a customer, two notes, two pages.
@@ -59,8 +66,22 @@ pub(crate) fn ask(
     tool: &str,
     arguments: &Value,
 ) -> Result<Allowed, Refusal> {
-    match decide(policy, facts, tool, arguments) {
-        Verdict::Allow(allowed) => Ok(allowed),
+    match decide(policy, facts, &Ask::new(tool, arguments)) {
+        Verdict::Allow(allowed) | Verdict::Limit(allowed) => Ok(allowed),
         Verdict::Refuse(refusal) => Err(refusal),
+        held @ (Verdict::Defer(_) | Verdict::Hold(_)) => panic!("{held:?}"),
     }
+}
+
+/// A call of `tool` without arguments: what a result is of.
+pub(crate) fn call(tool: &str) -> Call {
+    Call {
+        arguments: BTreeMap::new(),
+        tool: ToolName::parse(tool).unwrap(),
+    }
+}
+
+/// A result of `tool` reaches the agent.
+pub(crate) fn saw(policy: &Policy, facts: &mut Facts, tool: &str) -> Label {
+    facts.record_result(policy, &call(tool), &Value::Null)
 }

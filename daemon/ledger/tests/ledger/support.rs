@@ -13,7 +13,7 @@ use gate::{
     id::{CredentialLabel, SessionId, ToolName},
     json::Value,
     nonce::Nonce,
-    policy::OnTaint,
+    policy::{OnTaint, Risk},
     record::{Bound, Decision, Effect, Outcome},
 };
 
@@ -100,7 +100,10 @@ pub(crate) fn allowed(n: u64) -> Decision {
         digest: digest(n),
         grounds: gate::decide::Grounds {
             arguments: [].into(),
+            branch: None,
+            classes: [].into(),
             on_taint: OnTaint::Refuse,
+            risk: Risk::Write,
             taint: [].into(),
         },
         policy: digest(1_000),

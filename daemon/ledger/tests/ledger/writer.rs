@@ -231,6 +231,8 @@ fn a_record_too_long_for_a_line_is_refused_and_the_chain_goes_on() {
     let long = Decision::Refused {
         at: 0,
         argument: None,
+        change: None,
+        grounds: None,
         arguments: None,
         digest: crate::support::digest(0),
         policy: crate::support::digest(0),

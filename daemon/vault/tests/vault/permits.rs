@@ -6,12 +6,12 @@ use custody_wire::{
 };
 use ed25519_dalek::SigningKey;
 use gate::{
-    decide::{Verdict, decide},
+    decide::{Ask, Verdict, decide},
     id::SessionId,
     json,
     permit::{Permit, Terms},
     record::{Effect, Outcome},
-    session::Facts,
+    session::{Facts, Opening},
 };
 
 use crate::harness::{SECRET, SESSION, hex, run, yes};
@@ -19,16 +19,10 @@ use crate::harness::{SECRET, SESSION, hex, run, yes};
 #[test]
 fn a_permit_of_the_real_gate_is_performed_once_and_has_its_receipt() {
     run(yes, async |mut bench| {
-        let facts = Facts::open(
-            &bench.policy,
-            Default::default(),
-            Default::default(),
-            None,
-            false,
-        )
-        .unwrap();
+        let facts = Facts::open(&bench.policy, Opening::default()).unwrap();
         let arguments = json::parse(b"{\"text\":\"hello\"}", &json::Limits::CALL).unwrap();
-        let Verdict::Allow(allowed) = decide(&bench.policy, &facts, "send", &arguments) else {
+        let Verdict::Allow(allowed) = decide(&bench.policy, &facts, &Ask::new("send", &arguments))
+        else {
             panic!("refused");
         };
         let now = bench.clock.get();

@@ -1,8 +1,10 @@
 //! What must hold of every policy, however it came here.
 
+mod classes;
 mod header;
 mod kind;
 mod request;
+mod selector;
 mod uses;
 
 use alloc::{
@@ -13,9 +15,8 @@ use alloc::{
 
 use self::header::Use;
 use super::{
-    Problem, Rules,
-    error::Fault,
-    rules::{Argument, Authority, Credential, Label, OnTaint, Risk, SessionRules, Tool},
+    Argument, Authority, Catalogue, Credential, Label, OnTaint, Problem, Risk, Rules, SessionRules,
+    Tool, error::Fault, lower::member_kind,
 };
 use crate::{id::ToolName, json};
 
@@ -31,6 +32,10 @@ pub(super) fn check(policy: &Rules) -> Result<Vec<u8>, Fault> {
     for (name, it) in &policy.owned {
         kind::kind(it).map_err(|it| it.under(&["owned", name.as_str()]))?;
     }
+    for (name, it) in &policy.catalogues {
+        catalogue(it).map_err(|it| it.under(&["catalogues", name.as_str()]))?;
+    }
+    classes::policy(policy)?;
     for (label, it) in &policy.credentials {
         credential(it).map_err(|it| it.under(&["credentials", label.as_str()]))?;
     }
@@ -60,6 +65,16 @@ fn session(rules: &SessionRules) -> Result<(), Fault> {
         1 << 20,
         &["limits", "open_files"],
     )?;
+    range(rules.turn_seconds, 1, 86_400, &["turn_seconds"])?;
+    let megabytes = u32::try_from(rules.provenance_bytes / 1_000_000).unwrap_or(u32::MAX);
+    // Its index is up to three times as large, for each session (`lineage::Budget`).
+    range(megabytes, 1, 16, &["provenance_mb"])?;
+    if rules.provenance_bytes != u64::from(megabytes) * 1_000_000 {
+        return Err(Problem::Bounds {
+            why: "a whole number of megabytes is needed",
+        }
+        .at(&["provenance_mb"]));
+    }
     let key = ["mounts", "read_only"];
     for path in &rules.read_only {
         let plain = path.strip_prefix('/').is_some_and(|rest| {
@@ -75,13 +90,37 @@ fn session(rules: &SessionRules) -> Result<(), Fault> {
 
 /// A session writes into its workspace what it has read, and a later one would take it for trusted.
 fn workspace(policy: &Rules) -> Result<(), Fault> {
-    let untrusted = |(_, it): &(&ToolName, &Tool)| it.result == Label::Untrusted;
+    let untrusted = |(_, it): &(&ToolName, &Tool)| it.result.taints();
     match policy.tools.iter().find(untrusted) {
         Some((tool, _)) if policy.session.workspace == Label::Trusted => {
             Err(Problem::WorkspaceTrusted { tool: tool.clone() }.at(&["session", "workspace"]))
         }
         Some(_) | None => Ok(()),
     }
+}
+
+/// The most entries of a catalogue: each is looked at when one is looked up.
+const ENTRIES_MAX: usize = 1_000;
+
+fn catalogue(catalogue: &Catalogue) -> Result<(), Fault> {
+    if catalogue.0.is_empty() {
+        return Err(Problem::Empty.at(&[]));
+    }
+    if catalogue.0.len() > ENTRIES_MAX {
+        return Err(Problem::Bounds {
+            why: "a catalogue has at most 1,000 entries",
+        }
+        .at(&[]));
+    }
+    for (name, value) in &catalogue.0 {
+        // A call is of texts without NUL, and no longer than a text argument may be.
+        for text in [name, value] {
+            if text.trim().is_empty() || text.contains('\0') || text.len() > 8_192 {
+                return Err(Problem::CatalogueEntry { name: name.clone() }.at(&[]));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn credential(credential: &Credential) -> Result<(), Fault> {
@@ -123,8 +162,17 @@ fn tool(policy: &Rules, tool: &Tool) -> Result<(), Fault> {
         }
         .at(&["credential"]));
     };
-    if tool.on_taint == OnTaint::Pass && tool.risk != Risk::Read {
+    let branches = tool.selector.iter().flat_map(|it| it.cases.values());
+    let changes = tool.risk != Risk::Read || branches.clone().any(|it| it.risk != Risk::Read);
+    if tool.on_taint == OnTaint::Pass && changes {
         return Err(Problem::OnTaintPass.at(&["on_taint"]));
+    }
+    if tool.boundary > policy.session.boundary {
+        return Err(Problem::Boundary {
+            tool: tool.boundary,
+            session: policy.session.boundary,
+        }
+        .at(&["boundary"]));
     }
     let reads = tool.risk == Risk::Read;
     for (key, contradicts) in [
@@ -139,6 +187,8 @@ fn tool(policy: &Rules, tool: &Tool) -> Result<(), Fault> {
     for (name, it) in &tool.arguments {
         argument(policy, it).map_err(|it| it.under(&["arguments", name.as_str()]))?;
     }
+    classes::tool(policy, tool)?;
+    selector::selector(tool)?;
     request::request(&tool.request, credential).map_err(|it| it.under(&["request"]))?;
     uses::uses(tool)?;
     request::on_floor(tool, credential).map_err(|it| it.under(&["request"]))
@@ -147,8 +197,20 @@ fn tool(policy: &Rules, tool: &Tool) -> Result<(), Fault> {
 fn argument(policy: &Rules, argument: &Argument) -> Result<(), Fault> {
     description(&argument.description).map_err(|it| it.at(&["description"]))?;
     kind::kind(&argument.kind)?;
+    if argument.origins.is_empty() {
+        return Err(Problem::Empty.at(&["origins"]));
+    }
     let (of, known) = match &argument.authority {
-        Authority::Payload => return Ok(()),
+        Authority::Agent => return Ok(()),
+        Authority::Catalogue { catalogue } => {
+            if !policy.catalogues.contains_key(catalogue) {
+                return Err(Problem::UnknownCatalogue {
+                    catalogue: catalogue.clone(),
+                }
+                .at(&["catalogue"]));
+            }
+            return Ok(());
+        }
         Authority::Injected { value } | Authority::Verified { value } => {
             let known = policy.values.get(value).ok_or_else(|| {
                 Problem::UnknownValue {
@@ -166,7 +228,7 @@ fn argument(policy: &Rules, argument: &Argument) -> Result<(), Fault> {
             (set.as_str(), known)
         }
     };
-    if *known != argument.kind {
+    if *member_kind(&argument.authority, &argument.kind, known) != *known {
         return Err(Problem::TypeDiffers { of: of.into() }.at(&["type"]));
     }
     if argument.optional && !argument.authority.in_call() {

@@ -4,7 +4,7 @@ use alloc::{collections::BTreeMap, vec::Vec};
 
 use crate::{
     id::ArgumentName,
-    policy::{OnTaint, Problem, Tool, error::Fault},
+    policy::{Authority, OnTaint, Problem, Tool, error::Fault},
 };
 
 /// Every argument is used, and every use is of an argument; those of the path are always there,
@@ -24,7 +24,8 @@ pub(super) fn uses(tool: &Tool) -> Result<(), Fault> {
                 }
                 .at(&["arguments", name.as_str(), "optional"]));
             }
-            if tool.on_taint == OnTaint::TrustedSinks && !argument.authority.is_sink() {
+            let agents = argument.authority == Authority::Agent;
+            if tool.on_taint == OnTaint::TrustedSinks && agents {
                 return Err(Problem::PayloadInPath {
                     argument: name.clone(),
                 }
@@ -43,6 +44,21 @@ pub(super) fn uses(tool: &Tool) -> Result<(), Fault> {
                 .or_insert_with(|| ["headers", header.as_str()].into());
         }
     }
+    let texts = template.path.iter().map(|it| (it, "url"));
+    let texts = texts.chain(template.query.iter().map(|(_, it)| (it, "url")));
+    for (text, key) in texts.chain(template.headers.values().map(|it| (it, "headers"))) {
+        let several = text.arguments().find(|name| {
+            tool.arguments
+                .get(*name)
+                .is_some_and(|it| !it.kind.is_scalar())
+        });
+        if let Some(name) = several {
+            return Err(Problem::NotScalar {
+                argument: name.clone(),
+            }
+            .at(&["request", key]));
+        }
+    }
     if let Some(body) = &template.body {
         body.each_argument(&mut |name| {
             used.entry(name).or_insert_with(|| ["body"].into());
@@ -57,7 +73,8 @@ pub(super) fn uses(tool: &Tool) -> Result<(), Fault> {
             .under(&["request"]));
         }
     }
-    for name in tool.arguments.keys() {
+    let all = template.body.as_ref().is_some_and(|it| it.has_all());
+    for name in tool.arguments.keys().filter(|_| !all) {
         if !used.contains_key(name) {
             return Err(Problem::UnusedArgument {
                 argument: name.clone(),

@@ -6,16 +6,19 @@ mod request;
 use alloc::collections::BTreeMap;
 
 use super::{
-    FORMAT, Kind, Problem, Rules,
+    Branch, Catalogue, Computed, Credential, FORMAT, Hints, Kind, Placement, Problem, ResultRules,
+    Risk, Rules, Selector, SessionLimits, SessionRules, Tool, Total, WriteGate,
     error::Fault,
-    file::{CredentialTable, File, HintsTable, Session, ToolTable},
-    rules::{Credential, Hints, Placement, Risk, SessionLimits, SessionRules, Tool},
+    file::{CatalogueTable, CredentialTable, File, HintsTable, SelectorTable, Session, ToolTable},
 };
 use crate::{
     floor::Floor,
-    id::{OwnedName, PolicyName, ValueName},
+    id::{CatalogueName, OwnedName, PolicyName, ValueName},
+    json::Value,
     origin::Origin,
 };
+use argument::Known;
+pub(super) use argument::{PATTERN_LENGTH, member_kind};
 
 pub(super) fn lower(name: &PolicyName, file: File) -> Result<Rules, Fault> {
     if let Some(found) = file.name.filter(|found| found != name) {
@@ -37,6 +40,20 @@ pub(super) fn lower(name: &PolicyName, file: File) -> Result<Rules, Fault> {
             Ok((name, kind))
         })
         .collect::<Result<_, Fault>>()?;
+    let catalogues: BTreeMap<CatalogueName, Catalogue> = file
+        .catalogues
+        .into_iter()
+        .map(|(name, table)| {
+            let catalogue =
+                catalogue(table).map_err(|it| it.under(&["catalogues", name.as_str()]))?;
+            Ok((name, catalogue))
+        })
+        .collect::<Result<_, Fault>>()?;
+    let known = Known {
+        catalogues: &catalogues,
+        owned: &owned,
+        values: &values,
+    };
     let credentials = file
         .credentials
         .into_iter()
@@ -50,20 +67,53 @@ pub(super) fn lower(name: &PolicyName, file: File) -> Result<Rules, Fault> {
         .tools
         .into_iter()
         .map(|(name, table)| {
-            let tool =
-                tool(table, &values, &owned).map_err(|it| it.under(&["tools", name.as_str()]))?;
+            let tool = tool(table, known).map_err(|it| it.under(&["tools", name.as_str()]))?;
             Ok((name, tool))
         })
         .collect::<Result<_, Fault>>()?;
     Ok(Rules {
+        confirm: file.confirm.into(),
         credentials,
+        domains: file
+            .own
+            .domains
+            .into_iter()
+            .map(|it| it.to_ascii_lowercase())
+            .collect(),
         format: FORMAT,
+        handoff: file.handoff.resource,
         name: name.clone(),
         owned,
         session: session(file.session)?,
         tools,
+        write_gate: WriteGate {
+            answer: file.write_gate.answer,
+            classes: file.write_gate.classes,
+            mode: file.write_gate.mode,
+        },
+        catalogues,
         values,
     })
+}
+
+fn catalogue(table: CatalogueTable) -> Result<Catalogue, Fault> {
+    match (table.members, table.entries) {
+        (Some(members), None) => {
+            let mut entries = BTreeMap::new();
+            for member in members {
+                if entries.insert(member.clone(), member.clone()).is_some() {
+                    return Err(Problem::Twice { what: member }.at(&["members"]));
+                }
+            }
+            Ok(Catalogue(entries))
+        }
+        (None, Some(entries)) => Ok(Catalogue(entries)),
+        (Some(_), Some(_)) | (None, None) => Err(Problem::Missing {
+            key: "members",
+            what: "write `members = [...]`, or `entries = { name = \"value\" }`, and not both",
+        }
+        .at(&[])),
+    }
 }
 
 fn session(table: Session) -> Result<SessionRules, Fault> {
@@ -75,6 +125,9 @@ fn session(table: Session) -> Result<SessionRules, Fault> {
         .at(&["session", "network"]));
     }
     Ok(SessionRules {
+        boundary: table.boundary,
+        provenance_bytes: u64::from(table.provenance_mb) * 1_000_000,
+        turn_seconds: table.turn_seconds,
         limits: SessionLimits {
             memory_mb: table.limits.memory_mb,
             open_files: table.limits.open_files,
@@ -108,31 +161,88 @@ fn credential(table: CredentialTable) -> Result<Credential, Fault> {
     })
 }
 
-fn tool(
-    table: ToolTable,
-    values: &BTreeMap<ValueName, Kind>,
-    owned: &BTreeMap<OwnedName, Kind>,
-) -> Result<Tool, Fault> {
+fn tool(table: ToolTable, known: Known<'_>) -> Result<Tool, Fault> {
     let arguments = table
         .arguments
         .into_iter()
         .map(|(name, table)| {
-            let argument = argument::argument(table, values, owned)
+            let argument = argument::argument(table, known)
                 .map_err(|it| it.under(&["arguments", name.as_str()]))?;
             Ok((name, argument))
         })
         .collect::<Result<_, Fault>>()?;
+    let sums = table
+        .total
+        .sums
+        .into_iter()
+        .map(|(name, most)| match most {
+            Value::Int(n) => Ok((name, n.as_f64())),
+            Value::Real(x) => Ok((name, x.get())),
+            Value::Bool(_) | Value::List(_) | Value::Null | Value::Object(_) | Value::Text(_) => {
+                Err(Problem::Bounds {
+                    why: "a number is needed",
+                }
+                .at(&["total", "sums", name.as_str()]))
+            }
+        })
+        .collect::<Result<_, Fault>>()?;
     Ok(Tool {
         arguments,
+        asked_by: table
+            .asked_by
+            .into_iter()
+            .map(|group| group.iter().map(|it| it.to_lowercase()).collect())
+            .collect(),
+        boundary: table.boundary,
+        classes: table.action_classes,
+        commit: table.commit,
+        computed: Computed {
+            bulk: table.computed.bulk,
+            external: table.computed.external,
+        },
+        confirm: table.confirm,
         credential: table.credential,
         description: table.description,
         hints: hints(&table.hints, table.risk, table.idempotent),
         idempotent: table.idempotent,
         on_taint: table.on_taint,
+        rate: table.rate,
+        recipients: table.recipients,
+        release: table.release,
         request: request::request(table.request).map_err(|it| it.under(&["request"]))?,
-        result: table.result,
+        result: ResultRules {
+            fields: table.result.fields,
+            handoff: table.result.handoff,
+            label: table.result.label,
+            records: table.result.records,
+            redact: table.result.redact,
+        },
         risk: table.risk,
+        roles: table.roles,
+        selector: table.selector.map(selector),
+        total: Total {
+            calls: table.total.calls,
+            sums,
+        },
     })
+}
+
+fn selector(table: SelectorTable) -> Selector {
+    Selector {
+        argument: table.argument,
+        cases: table
+            .cases
+            .into_iter()
+            .map(|(value, branch)| {
+                let branch = Branch {
+                    arguments: branch.arguments,
+                    classes: branch.action_classes,
+                    risk: branch.risk,
+                };
+                (value, branch)
+            })
+            .collect(),
+    }
 }
 
 /// What the policy says, or what follows from risk and idempotence.

@@ -1,0 +1,244 @@
+//! One call through all the rules.
+
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, BTreeSet},
+    string::ToString as _,
+    vec::Vec,
+};
+
+use super::{
+    Allowed, Ask, Ground, Grounds, Held, Moment, Reason, Refusal, Rule, Verdict, authority, limits,
+    origins::{self, External, Looked},
+    shape::{self, Arguments, because},
+    verdict::Judged,
+    write_gate,
+};
+use crate::{
+    call::Call,
+    floor,
+    id::ArgumentName,
+    policy::{ActionClass, Answer, Branch, Commit, OnTaint, Policy, Risk, Tool},
+    request,
+    session::Facts,
+};
+
+pub(super) fn judge(
+    policy: &Policy,
+    facts: &Facts,
+    ask: &Ask<'_>,
+) -> Result<Verdict, Box<Refusal>> {
+    let early = |reason| Box::new(refusal(reason, None));
+    let (name, tool) = shape::tool(policy, ask.tool).map_err(early)?;
+    if let Some(why) = facts.saturated() {
+        let change = "a new session";
+        return Err(early(because(Rule::Saturated, None, why, change)));
+    }
+    let given = shape::exact_fields(tool, ask.arguments).map_err(early)?;
+    shape::types_and_bounds(tool, &given).map_err(early)?;
+    let branch = tool.branch(&given);
+    let complete = authority::complete(policy, facts, tool, branch, &given).map_err(early)?;
+
+    let (classes, risk) = stakes(policy, tool, branch, &complete, &ask.classes);
+    let mut arguments = grounds(tool, &complete);
+    let looked = provenance(facts, tool, &given, &complete, &classes, &mut arguments);
+    let grounds = Grounds {
+        arguments,
+        branch: branch.map(|(name, _)| name.into()),
+        classes,
+        on_taint: tool.on_taint,
+        risk,
+        taint: facts.taint().clone(),
+    };
+    let refuse = |reason| Box::new(refusal(reason, Some(grounds.clone())));
+    authority::scope(facts, name, &complete).map_err(refuse)?;
+    let mut holds = Vec::new();
+    if !facts.taint().is_empty() {
+        for (answer, reason) in tainted(policy, facts, (name, tool), &complete, &grounds, looked) {
+            match answer {
+                Answer::Hold => holds.push(reason),
+                Answer::Refuse => return Err(refuse(reason)),
+            }
+        }
+    }
+    let classes = &grounds.classes;
+    limits::refuse(facts, name, tool, classes, &complete, ask.now_ms).map_err(refuse)?;
+
+    let call = Call {
+        arguments: complete,
+        tool: name.clone(),
+    };
+    let bytes = on_floor(policy, tool, &call).map_err(refuse)?;
+    let confirmation = limits::confirmation(policy, facts, name, tool, classes, risk);
+    holds.extend(confirmation);
+
+    let judged = Judged {
+        digest: Call::digest_of(&bytes),
+        bytes,
+        credential: tool.credential.clone(),
+        grounds,
+        idempotent: tool.idempotent,
+        policy: policy.hash(),
+        call,
+    };
+    Ok(answer(tool, ask.moment, judged, holds))
+}
+
+/// What is answered to a call that nothing refuses.
+fn answer(tool: &Tool, moment: Moment, judged: Judged, holds: Vec<Reason>) -> Verdict {
+    if !holds.is_empty() && moment != Moment::Approved {
+        return Verdict::Hold(Held {
+            judged,
+            reasons: holds,
+        });
+    }
+    if tool.commit == Commit::EndOfTurn && moment == Moment::Call {
+        let why = "this tool's calls are decided at the end of the turn";
+        let change = "the end of the turn, which the application says";
+        let reason = because(Rule::Turn, None, why.to_string(), change);
+        return Verdict::Defer(Held {
+            judged,
+            reasons: [reason].into(),
+        });
+    }
+    let allowed = Allowed { judged };
+    if tool.result.is_whole() {
+        Verdict::Allow(allowed)
+    } else {
+        Verdict::Limit(allowed)
+    }
+}
+
+fn refusal(reason: Reason, grounds: Option<Grounds>) -> Refusal {
+    Refusal {
+        rule: reason.rule,
+        argument: reason.argument,
+        why: reason.why,
+        change: reason.change,
+        grounds: grounds.map(Box::new),
+    }
+}
+
+/// What the call does to the world, and what is at stake.
+fn stakes(
+    policy: &Policy,
+    tool: &Tool,
+    branch: Option<(&str, &Branch)>,
+    complete: &Arguments,
+    added: &BTreeSet<ActionClass>,
+) -> (BTreeSet<ActionClass>, Risk) {
+    let (declared, risk) = match branch {
+        Some((_, branch)) => (&branch.classes, branch.risk),
+        None => (&tool.classes, tool.risk),
+    };
+    let mut classes = tool.computed.classes(policy.domains(), complete);
+    classes.extend(declared);
+    // `value_carrying` lightens a gate: the policy's word alone.
+    classes.extend(added.iter().filter(|it| **it != ActionClass::ValueCarrying));
+    (classes, risk)
+}
+
+fn grounds(tool: &Tool, complete: &Arguments) -> BTreeMap<ArgumentName, Ground> {
+    complete
+        .keys()
+        .filter_map(|name| {
+            let argument = tool.arguments.get(name)?;
+            let ground = Ground {
+                authority: argument.authority.clone(),
+                origin: None,
+                role: argument.role,
+                said_by: Vec::new(),
+            };
+            Some((name.clone(), ground))
+        })
+        .collect()
+}
+
+/// Looks where the values come from, if it matters.
+fn provenance(
+    facts: &Facts,
+    tool: &Tool,
+    given: &Arguments,
+    complete: &Arguments,
+    classes: &BTreeSet<ActionClass>,
+    grounds: &mut BTreeMap<ArgumentName, Ground>,
+) -> Looked {
+    let asked = match tool.on_taint {
+        OnTaint::Origins => true,
+        OnTaint::Hold | OnTaint::Pass | OnTaint::Refuse | OnTaint::TrustedSinks => false,
+    };
+    if asked && !facts.taint().is_empty() {
+        let external = if classes.contains(&ActionClass::External) {
+            External::Yes
+        } else {
+            External::No
+        };
+        return origins::look(facts, tool, given, complete, external, grounds);
+    }
+    // Where every sink is a trusted value, there is one that shows whose will the call is.
+    let trusted = tool.on_taint == OnTaint::TrustedSinks
+        && complete.keys().any(|name| {
+            tool.arguments
+                .get(name)
+                .is_some_and(|it| it.authority.is_trusted_value())
+        });
+    Looked {
+        anchored: trusted,
+        caught: Vec::new(),
+        named: trusted,
+        targets: trusted,
+    }
+}
+
+/// What catches a call in a tainted session, in the order of the rules.
+fn tainted(
+    policy: &Policy,
+    facts: &Facts,
+    (name, tool): (&crate::id::ToolName, &Tool),
+    complete: &Arguments,
+    grounds: &Grounds,
+    mut looked: Looked,
+) -> Vec<(Answer, Reason)> {
+    let mut caught: Vec<(Answer, Reason)> = write_gate::tool_wide(facts, tool, complete)
+        .into_iter()
+        .collect();
+    let asked = write_gate::asked_by(facts, tool);
+    let anchor = (tool.on_taint == OnTaint::Origins)
+        .then(|| write_gate::anchored(name, grounds.risk, &looked))
+        .flatten();
+    let gated = write_gate::gated(policy, tool, &grounds.classes, &looked);
+    caught.append(&mut looked.caught);
+    caught.extend(asked.map(|it| (Answer::Hold, it)));
+    caught.extend(anchor.map(|it| (Answer::Hold, it)));
+    caught.extend(gated);
+    caught
+}
+
+/// The vault asks the same again; here the agent still gets a reason.
+fn on_floor(policy: &Policy, tool: &Tool, call: &Call) -> Result<Vec<u8>, Reason> {
+    let refuse = |argument, why, change: &str| Err(because(Rule::Request, argument, why, change));
+    let rendered = match request::render(policy, call) {
+        Ok(rendered) => rendered,
+        Err(why) => {
+            let change = "write a value that fits its place";
+            return refuse(why.argument(), why.to_string(), change);
+        }
+    };
+    let Some(credential) = policy.credential(&tool.credential) else {
+        let why = alloc::format!("the policy has no credential `{}`", tool.credential);
+        return refuse(None, why, "the operator's policy");
+    };
+    if let Err(why) = floor::check(&credential.floor, &rendered) {
+        return refuse(None, why.to_string(), "the operator widens the floor");
+    }
+    let bytes = call.to_bytes();
+    if bytes.len() > Call::LIMITS.bytes {
+        let why = alloc::format!(
+            "the complete call has {} bytes; at most {} are allowed: shorten what you write",
+            bytes.len(),
+            Call::LIMITS.bytes
+        );
+        return refuse(None, why, "a shorter call");
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,258 @@
+//! Where the values of a call come from, once untrusted content has come into its session.
+
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
+
+use super::{
+    Ground, Reason, Rule,
+    authority::shown,
+    shape::{Arguments, because},
+};
+use crate::{
+    id::ArgumentName,
+    json::Value,
+    lineage::{Link, LinkKind, links},
+    policy::{Answer, Argument, Authority, Links, OriginClass, Role, Tool},
+    session::{Facts, Origin, each_leaf},
+};
+
+/// What was found of one call's values.
+pub(super) struct Looked {
+    /// Whether something in the call shows whose will it is: a target or an anchor that passed.
+    pub(super) anchored: bool,
+    /// What catches the call, each with its answer.
+    pub(super) caught: Vec<(Answer, Reason)>,
+    /// Whether each target is a trusted value or named by authoritative text, and there is one.
+    pub(super) named: bool,
+    /// Whether there is a target.
+    pub(super) targets: bool,
+}
+
+/// Looks at each argument of a call in a tainted session. What it finds is put into `grounds`.
+pub(super) fn look(
+    facts: &Facts,
+    tool: &Tool,
+    given: &Arguments,
+    complete: &Arguments,
+    external: External,
+    grounds: &mut BTreeMap<ArgumentName, Ground>,
+) -> Looked {
+    let mut looked = Looked {
+        anchored: false,
+        caught: Vec::new(),
+        named: true,
+        targets: false,
+    };
+    let own_words = payloads_are_own(facts, tool, complete);
+    for (name, value) in complete {
+        let Some(argument) = tool.arguments.get(name) else {
+            continue;
+        };
+        let written = given.get(name).unwrap_or(value);
+        let values = (written, value);
+        if argument.role.is_target() || argument.is_constrained() {
+            target(
+                facts,
+                name,
+                argument,
+                values,
+                own_words,
+                grounds,
+                &mut looked,
+            );
+        }
+        if argument.anchor && !argument.role.is_target() {
+            anchor(facts, name, value, &mut looked);
+        }
+        let leaves = external == External::Yes && argument.links == Links::Known;
+        if leaves && argument.role == Role::Payload {
+            known_links(facts, name, value, &mut looked);
+        }
+    }
+    looked.named &= looked.targets;
+    looked
+}
+
+/// Whether what the call says goes beyond the operator's own.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum External {
+    No,
+    Yes,
+}
+
+/// Whether every payload of the call is the person's own words.
+fn payloads_are_own(facts: &Facts, tool: &Tool, complete: &Arguments) -> bool {
+    complete.iter().all(|(name, value)| {
+        let payload = tool
+            .arguments
+            .get(name)
+            .is_some_and(|it| it.role == Role::Payload);
+        let mut own = true;
+        if payload {
+            each_leaf(value, &mut |leaf| match leaf {
+                Value::Text(text) => own &= facts.words().beyond(text).is_none(),
+                Value::Bool(_) | Value::Int(_) | Value::Null | Value::Real(_) => {}
+                Value::List(_) | Value::Object(_) => own = false,
+            });
+        }
+        own
+    })
+}
+
+fn target(
+    facts: &Facts,
+    name: &ArgumentName,
+    argument: &Argument,
+    (written, value): (&Value, &Value),
+    own_words: bool,
+    grounds: &mut BTreeMap<ArgumentName, Ground>,
+    looked: &mut Looked,
+) {
+    let is_target = argument.role.is_target();
+    if argument.authority.is_trusted_value() {
+        looked.targets |= is_target;
+        looked.anchored |= is_target;
+        return;
+    }
+    let mut worst: Option<(Origin, Value)> = None;
+    each_leaf(written, &mut |leaf| {
+        let origin = of(facts, argument, leaf);
+        if worst.as_ref().is_none_or(|(it, _)| it.class < origin.class) {
+            worst = Some((origin, leaf.clone()));
+        }
+    });
+    // An empty list names nothing, and shows nobody's will.
+    let Some((origin, leaf)) = worst else {
+        return;
+    };
+    let class = origin.class;
+    if let Some(ground) = grounds.get_mut(name) {
+        ground.origin = Some(class);
+        ground.said_by = origin.by.clone();
+    }
+    looked.targets |= is_target;
+    looked.named &= !is_target || class == OriginClass::Authoritative;
+    let member = argument.member && class == OriginClass::System && own_words;
+    if argument.origins.contains(&class) || member {
+        looked.anchored |= is_target;
+    } else {
+        let why = unaccepted(name, argument, &leaf, &origin);
+        let change = alloc::format!(
+            "a person's approval, or a value that comes from one of: {}",
+            words(argument)
+        );
+        let reason = because(Rule::Origin, Some(name), why, change);
+        looked.caught.push((argument.on_origin, reason));
+    }
+    // A catalogue's value is what is sent, and its name is what the agent wrote.
+    let _sent = value;
+}
+
+/// Where `leaf` comes from, for this argument.
+fn of(facts: &Facts, argument: &Argument, leaf: &Value) -> Origin {
+    let mut origin = match argument.role {
+        Role::Identifier => facts.origin_of_identifier(leaf),
+        Role::Payload | Role::Sink | Role::Typed => facts.origin(leaf),
+    };
+    // A member of a set or a catalogue is there, whoever else says it; who chose it is open.
+    let listed = match &argument.authority {
+        Authority::Catalogue { .. } | Authority::Owned { .. } => true,
+        Authority::Agent | Authority::Injected { .. } | Authority::Verified { .. } => false,
+    };
+    if listed && origin.class > OriginClass::System {
+        origin.class = OriginClass::System;
+    }
+    origin
+}
+
+fn unaccepted(name: &ArgumentName, argument: &Argument, leaf: &Value, origin: &Origin) -> String {
+    let leaf = shown(leaf);
+    let from = match origin.class {
+        OriginClass::Authoritative => "the person's words",
+        OriginClass::Derived => "a record that the person's words select",
+        OriginClass::System => "a system's own field, of a record that nobody trusted selected",
+        OriginClass::Untrusted => "untrusted content",
+        OriginClass::Unknown => "nowhere that is known",
+    };
+    let by = match origin.by.first() {
+        Some(by) => alloc::format!(" ({by})"),
+        None => String::new(),
+    };
+    alloc::format!(
+        "the session has seen untrusted content, and after that `{name}` must come from one of: \
+         {}; `{leaf}` comes from {from}{by}",
+        words(argument)
+    )
+}
+
+fn words(argument: &Argument) -> String {
+    let words: Vec<&str> = argument.origins.iter().map(|it| it.as_str()).collect();
+    words.join(", ")
+}
+
+/// An argument whose words show whose will the call is: they are the person's, or those of one value
+/// that a system has.
+fn anchor(facts: &Facts, name: &ArgumentName, value: &Value, looked: &mut Looked) {
+    let mut own = true;
+    let mut any = false;
+    each_leaf(value, &mut |leaf| match leaf {
+        Value::Text(text) if text.trim().is_empty() => {}
+        Value::Text(text) => {
+            any = true;
+            own &= match facts.words().beyond(text) {
+                None => true,
+                Some(rest) => facts.is_known_value(text) || facts.is_known_value(rest),
+            };
+        }
+        Value::Null => {}
+        Value::Bool(_) | Value::Int(_) | Value::List(_) | Value::Object(_) | Value::Real(_) => {
+            own &= facts.origin(leaf).class <= OriginClass::System;
+            any = true;
+        }
+    });
+    if any && own {
+        looked.anchored = true;
+    } else if any {
+        let why = alloc::format!(
+            "the session has seen untrusted content, and after that the words of `{name}` must be \
+             the person's, or those of one value that a system has; `{}` says more",
+            shown(value)
+        );
+        let change = "a person's approval, or words that the task has";
+        looked
+            .caught
+            .push((Answer::Hold, because(Rule::Anchor, Some(name), why, change)));
+    }
+}
+
+/// Each address and link in what leaves comes from where a sink may come from.
+fn known_links(facts: &Facts, name: &ArgumentName, value: &Value, looked: &mut Looked) {
+    let mut strange = None;
+    each_leaf(value, &mut |leaf| {
+        if let (Value::Text(text), None) = (leaf, &strange) {
+            // An account or a telephone number leads nobody anywhere.
+            let leads = |it: &Link<'_>| it.kind != LinkKind::Code;
+            strange = links(text).into_iter().filter(leads).find_map(|link| {
+                let origin = facts.origin(&Value::Text(link.text.into()));
+                (origin.class > OriginClass::Derived).then(|| (String::from(link.text), origin))
+            });
+        }
+    });
+    if let Some((link, origin)) = strange {
+        let why = alloc::format!(
+            "the session has seen untrusted content, and `{name}` leaves with `{}`, which comes \
+             from {}",
+            shown(&Value::Text(link)),
+            match origin.class {
+                OriginClass::Untrusted => "untrusted content",
+                OriginClass::Authoritative
+                | OriginClass::Derived
+                | OriginClass::System
+                | OriginClass::Unknown => "nobody trusted",
+            }
+        );
+        let change = "a person's approval, or a text without it";
+        looked
+            .caught
+            .push((Answer::Hold, because(Rule::Links, Some(name), why, change)));
+    }
+}

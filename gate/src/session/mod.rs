@@ -1,0 +1,260 @@
+//! What the gate knows of a session: what the application said, whose each value is that came in,
+//! taint with its reasons, and what was done.
+//!
+//! Taint says where content came from, not that an attack was seen. It only grows: nothing in a
+//! session takes a reason away, and there is no function here that could.
+
+mod handoff;
+mod history;
+mod named;
+mod open;
+mod origins;
+mod results;
+mod scope;
+
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::String,
+    vec::Vec,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    call::Call,
+    digest::{Digest, Domain},
+    id::{OwnedName, RoleName, ToolName, ValueName},
+    json::{self, Value},
+    lineage::{self, Lineage, Source},
+    policy::{Boundary, Label, Policy},
+    selection::Selection,
+    task_words::TaskWords,
+};
+pub use handoff::{Handoff, HandoffError, RESOURCE};
+pub(crate) use history::{History, amount};
+use named::Named;
+pub use open::{OWNED_MAX, OpenError, Opening, TASK_MAX, VALUES_MAX};
+pub use origins::Origin;
+pub(crate) use results::each_leaf;
+pub use scope::{Scope, ScopeError, ToolScope};
+
+/// The facts of one session.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    boundary: Boundary,
+    history: History,
+    lineage: Lineage,
+    named: Named,
+    owned: BTreeMap<OwnedName, Owned>,
+    roles: BTreeSet<RoleName>,
+    scope: Option<Scope>,
+    selection: Selection,
+    taint: BTreeSet<Taint>,
+    task: Option<String>,
+    values: BTreeMap<ValueName, Value>,
+    words: TaskWords,
+}
+
+/// An owned set: its members by their RFC 8785 form, so that they are compared type and all.
+type Owned = BTreeSet<Vec<u8>>;
+
+/// Why a session is tainted.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Taint {
+    /// What somebody passed on, however well it was formed.
+    Handoff,
+    /// The result of a tool whose results are anyone's words.
+    Result {
+        /// The tool.
+        tool: ToolName,
+    },
+    /// A workspace that the operator does not vouch for.
+    Workspace,
+}
+
+impl core::fmt::Display for Taint {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Handoff => f.write_str("a handoff"),
+            Self::Result { tool } => write!(f, "a result of `{tool}`"),
+            Self::Workspace => f.write_str("an unlabelled workspace"),
+        }
+    }
+}
+
+impl Facts {
+    /// The facts that a session starts with. Texts are read by the types of the policy. A value or
+    /// set that the policy has and the application leaves out is not there: a call that needs it
+    /// is refused.
+    ///
+    /// # Errors
+    /// When the application names something that the policy has not, or a text does not fit.
+    pub fn open(policy: &Policy, opening: Opening) -> Result<Self, OpenError> {
+        let Opening {
+            boundary,
+            key,
+            owned,
+            roles,
+            scope,
+            task,
+            values,
+            workspace,
+        } = opening;
+        if let Some(task) = &task
+            && (task.len() > TASK_MAX || task.contains('\0'))
+        {
+            return Err(OpenError::Task { found: task.len() });
+        }
+        let found = values
+            .values()
+            .fold(0, |sum: usize, it| sum.saturating_add(it.len()));
+        if found > VALUES_MAX {
+            return Err(OpenError::Values { found });
+        }
+        let reach = policy.session().boundary;
+        if let Some(asked) = boundary.filter(|it| *it > reach) {
+            return Err(OpenError::Boundary {
+                policy: reach,
+                asked,
+            });
+        }
+        if let Some(scope) = &scope {
+            scope.check(policy).map_err(OpenError::Scope)?;
+        }
+        let mut taint = BTreeSet::new();
+        if workspace && policy.session().workspace == Label::Untrusted {
+            taint.insert(Taint::Workspace);
+        }
+        let mut facts = Self {
+            boundary: boundary.unwrap_or(reach),
+            history: History::default(),
+            lineage: origins::index(&key, policy.session().provenance_bytes),
+            named: Named::default(),
+            owned: owned
+                .into_iter()
+                .map(|(set, members)| open::read_set(policy, set, &members))
+                .collect::<Result<_, _>>()?,
+            roles,
+            scope,
+            selection: Selection::default(),
+            taint,
+            task: None,
+            values: values
+                .into_iter()
+                .map(|(name, text)| open::read_value(policy, name, &text))
+                .collect::<Result<_, _>>()?,
+            words: TaskWords::default(),
+        };
+        for (name, value) in facts.values.clone() {
+            let labels = lineage::Labels::all(lineage::Label::Authoritative);
+            facts.note(Source::Value { name }, &value, &labels);
+        }
+        if let Some(task) = task {
+            let digest = Digest::of(Domain::Result, task.as_bytes());
+            facts.said(Source::Task { digest }, &task);
+            facts.task = Some(task);
+        }
+        Ok(facts)
+    }
+
+    /// Text of the person's or the operator's: over the control socket, never through the agent.
+    pub fn record_message(&mut self, text: &str) {
+        let digest = Digest::of(Domain::Result, text.as_bytes());
+        self.said(Source::Message { digest }, text);
+    }
+
+    fn said(&mut self, source: Source, text: &str) {
+        self.note_text(source, text);
+        self.words.add(text);
+        self.named.add(text);
+    }
+
+    /// A handoff reaches the agent: every field of it is anyone's, the claimed sender too.
+    pub fn record_handoff(&mut self, handoff: &Handoff) {
+        let digest = origins::digest(handoff.value());
+        let labels = lineage::Labels::all(lineage::Label::Untrusted);
+        self.note(Source::Handoff { digest }, handoff.value(), &labels);
+        self.taint.insert(Taint::Handoff);
+    }
+
+    /// A call is let through, at `now_ms` of a clock that does not run back; `approved` by a person
+    /// or not.
+    pub fn record_call(&mut self, policy: &Policy, call: &Call, now_ms: u64, approved: bool) {
+        self.history.record(policy, call, now_ms, approved);
+    }
+
+    /// Narrows what the session may ask for. Nothing that is left out comes back.
+    ///
+    /// # Errors
+    /// When the scope names what the policy has not; nothing is narrowed then.
+    pub fn narrow(&mut self, policy: &Policy, scope: Scope) -> Result<(), ScopeError> {
+        scope.check(policy)?;
+        match &mut self.scope {
+            Some(mine) => mine.narrow(scope),
+            None => self.scope = Some(scope),
+        }
+        Ok(())
+    }
+
+    /// A trusted value.
+    pub fn value(&self, name: &ValueName) -> Option<&Value> {
+        self.values.get(name)
+    }
+
+    /// Every trusted value.
+    pub const fn values(&self) -> &BTreeMap<ValueName, Value> {
+        &self.values
+    }
+
+    /// Whether `value`, type and all, is a member of the set; `None` if the session has no such set.
+    pub fn owns(&self, set: &OwnedName, value: &Value) -> Option<bool> {
+        let members = self.owned.get(set)?;
+        Some(members.contains(&json::canonical(value)))
+    }
+
+    /// Each owned set and how many members it has.
+    pub fn owned_sizes(&self) -> BTreeMap<OwnedName, usize> {
+        self.owned
+            .iter()
+            .map(|(set, members)| (set.clone(), members.len()))
+            .collect()
+    }
+
+    /// What the person asked for.
+    pub fn task(&self) -> Option<&str> {
+        self.task.as_deref()
+    }
+
+    /// Why the session is tainted; empty if it is not.
+    pub const fn taint(&self) -> &BTreeSet<Taint> {
+        &self.taint
+    }
+
+    /// How often the tool was called.
+    pub fn calls(&self, tool: &ToolName) -> u32 {
+        self.history.calls(tool)
+    }
+
+    /// The scope, if the session has one.
+    pub const fn scope(&self) -> Option<&Scope> {
+        self.scope.as_ref()
+    }
+
+    /// The roles.
+    pub const fn roles(&self) -> &BTreeSet<RoleName> {
+        &self.roles
+    }
+
+    pub(crate) const fn boundary(&self) -> Boundary {
+        self.boundary
+    }
+
+    pub(crate) const fn history(&self) -> &History {
+        &self.history
+    }
+
+    pub(crate) const fn words(&self) -> &TaskWords {
+        &self.words
+    }
+}

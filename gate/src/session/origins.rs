@@ -1,0 +1,150 @@
+//! Where a value comes from, in the words of a policy: the index of everything that the session was
+//! told ([`crate::lineage`]), and which records the person's words selected ([`crate::selection`]).
+
+use alloc::{
+    string::{String, ToString as _},
+    vec::Vec,
+};
+
+use super::Facts;
+use crate::{
+    digest::{Digest, Domain},
+    json::{self, Value},
+    lineage::{self, Budget, Class, Ground, Key, Lineage, Source},
+    policy::{FieldLabel, Label, OriginClass, ResultRules},
+};
+
+/// Where a value comes from.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Origin {
+    /// In a word.
+    pub class: OriginClass,
+    /// What said it: a few places, the best first.
+    pub by: Vec<String>,
+}
+
+/// The most places that an origin names.
+const PLACES: usize = 3;
+
+/// An empty index, for so many bytes of text.
+pub(super) fn index(key: &Key, bytes: u64) -> Lineage {
+    let text = usize::try_from(bytes)
+        .unwrap_or(Budget::TEXT_MAX)
+        .min(Budget::TEXT_MAX);
+    let memory = text.saturating_mul(3);
+    Lineage::new(key, Budget { memory, text })
+}
+
+pub(super) fn digest(value: &Value) -> Digest {
+    Digest::of(Domain::Result, &json::canonical(value))
+}
+
+/// The labels of a result's fields. What a whole tool is vouched for counts word by word; a single
+/// field only whole.
+pub(super) fn labels(rules: &ResultRules) -> lineage::Labels {
+    let rest = match rules.label {
+        Label::Trusted => lineage::Label::Derived,
+        Label::Untrusted => lineage::Label::Untrusted,
+    };
+    rules
+        .fields
+        .iter()
+        .fold(lineage::Labels::all(rest), |labels, (pointer, label)| {
+            let label = match label {
+                FieldLabel::Authoritative => lineage::Label::Authoritative,
+                FieldLabel::System => lineage::Label::Minted,
+                FieldLabel::Untrusted => lineage::Label::Untrusted,
+            };
+            with(labels, &pointer.to_string(), label)
+        })
+}
+
+/// `labels` and one more. A pattern that is none labels nothing: the rest says what the field is.
+pub(super) fn with(
+    labels: lineage::Labels,
+    pattern: &str,
+    label: lineage::Label,
+) -> lineage::Labels {
+    match labels.clone().with(pattern, label) {
+        Ok(labels) => labels,
+        Err(_no_pattern) => labels,
+    }
+}
+
+impl Facts {
+    /// Where a value comes from that holds no other.
+    pub fn origin(&self, leaf: &Value) -> Origin {
+        let found = self.lineage.origin(leaf);
+        self.told(leaf, found.class, &found.grounds)
+    }
+
+    /// Where an identifier comes from: a short bare number is the person's only where he spoke of an
+    /// id; elsewhere it says a time or an amount.
+    pub(crate) fn origin_of_identifier(&self, leaf: &Value) -> Origin {
+        let named = match leaf {
+            Value::Text(text) => self.named.has(text),
+            Value::Int(n) => self.named.has(&n.get().to_string()),
+            Value::Bool(_) | Value::List(_) | Value::Null | Value::Object(_) | Value::Real(_) => {
+                true
+            }
+        };
+        let mut found = self.lineage.origin(leaf);
+        if !named && found.class == Class::Authoritative {
+            let said = |it: &Ground| it.label == lineage::Label::Authoritative;
+            found.grounds.retain(|it| !said(it));
+            found.class = match found.grounds.first().map(|it| it.label) {
+                None | Some(lineage::Label::Authoritative) => Class::Novel,
+                Some(lineage::Label::Derived) => Class::Derived,
+                Some(lineage::Label::Minted) => Class::Minted,
+                Some(lineage::Label::Untrusted) => Class::Untrusted,
+            };
+        }
+        self.told(leaf, found.class, &found.grounds)
+    }
+
+    fn told(&self, leaf: &Value, class: Class, grounds: &[Ground]) -> Origin {
+        let class = match class {
+            Class::Authoritative => OriginClass::Authoritative,
+            // What stands in a record that the person's words selected.
+            _ if self.selection.has(leaf) => OriginClass::Derived,
+            Class::Derived | Class::Minted => OriginClass::System,
+            Class::Untrusted => OriginClass::Untrusted,
+            Class::Novel | Class::Saturated => OriginClass::Unknown,
+        };
+        let by = grounds.iter().take(PLACES).map(|ground| {
+            let pointer = self.lineage.pointer(ground);
+            self.lineage.told(ground, &pointer).to_string()
+        });
+        Origin {
+            class,
+            by: by.collect(),
+        }
+    }
+
+    /// Whether the person's words have the value.
+    pub(super) fn is_said(&self, leaf: &Value) -> bool {
+        self.lineage.origin(leaf).class == Class::Authoritative
+    }
+
+    /// Whether the text is one value that the person or a system has.
+    pub(crate) fn is_known_value(&self, text: &str) -> bool {
+        let value = Value::Text(text.into());
+        self.lineage.origin(&value).class.is_known() || self.selection.has(&value)
+    }
+
+    pub(super) fn note_text(&mut self, source: Source, text: &str) {
+        // Over its budget the index is closed, and says so of itself.
+        let _number = self
+            .lineage
+            .record_text(source, text, lineage::Label::Authoritative);
+    }
+
+    pub(super) fn note(&mut self, source: Source, value: &Value, labels: &lineage::Labels) {
+        let _number = self.lineage.record_value(source, value, labels);
+    }
+
+    /// Why the session takes no more calls, if so.
+    pub fn saturated(&self) -> Option<String> {
+        self.lineage.saturated().map(|it| it.to_string())
+    }
+}
