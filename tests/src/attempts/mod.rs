@@ -7,10 +7,12 @@ mod consoles;
 mod covert;
 mod custody;
 mod descriptors;
+mod exchange;
 mod extracted_callable;
 mod families;
 mod frames;
 mod gate;
+mod guesses;
 mod handles;
 mod holders;
 mod lifecycle;
@@ -342,9 +344,11 @@ pub fn all() -> Vec<&'static Attempt> {
         surface::ALL,
         gate::ALL,
         custody::ALL,
+        guesses::ALL,
         lifecycle::ALL,
         setid::ALL,
         workspace::ALL,
+        exchange::ALL,
         aftermath::ALL,
         terminal::ALL,
         consoles::ALL,

@@ -149,9 +149,14 @@ pub fn judge(attempt: &Attempt, arms: &Arms, plant: &str, terms: &Terms) -> Row 
     match &attempt.promised {
         // Of a known gap there is nothing that could be taken away.
         Promised::Gate { .. } | Promised::Quietly { .. } if attempt.known_gap.is_some() => {}
-        Promised::Gate { mutant, .. } | Promised::Quietly { mutant, .. } => notes.push(format!(
-            "not ablated; mutant {mutant}, which this version does not have yet"
-        )),
+        Promised::Gate { mutant, .. } | Promised::Quietly { mutant, .. } => {
+            notes.push(match mutant.strip_prefix("none: ") {
+                Some(why) => format!("not ablated, and no mutant: {why}"),
+                None => {
+                    format!("not ablated; mutant {mutant}, which this version does not have yet")
+                }
+            });
+        }
         Promised::Layers(_) if matches!(outcome, Outcome::Refused { .. }) => {
             for (layer, note) in one_leg(&legs) {
                 single_legs.push(layer);

@@ -124,6 +124,24 @@ authority = "payload"
 type = "string"
 max_length = 500
 
+[tools.reflect_pin]
+description = "The same, for one whose secret is short."
+credential = "service"
+risk = "write"
+result = "trusted"
+on_taint = "trusted_sinks"
+
+[tools.reflect_pin.request]
+method = "POST"
+url = "http://@SERVICE@/v1/reflect"
+body = { text = "{text}" }
+timeout_ms = 10000
+
+[tools.reflect_pin.arguments.text]
+authority = "payload"
+type = "string"
+max_length = 500
+
 [tools.reflect_as]
 description = "Has what came along sent back in another form."
 credential = "service"
@@ -197,7 +215,7 @@ mod tests {
             let text = text(service, Path::new("/opt/custody"), profile);
             let name = PolicyName::parse(NAME).unwrap();
             let policy = Policy::compile(&name, &text).unwrap();
-            assert_eq!(policy.tools().len(), 8);
+            assert_eq!(policy.tools().len(), 9);
         }
     }
 }
