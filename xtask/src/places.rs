@@ -1,7 +1,7 @@
 //! Where things are, and how a command becomes root.
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     path::{Path, PathBuf},
     process::Command,
 };
@@ -122,15 +122,40 @@ pub(crate) fn is_root() -> bool {
     nix::unistd::geteuid().is_root()
 }
 
-/// `program` as root: by itself if we are root already, otherwise through sudo(8).
+/// `program` as root: by itself if we are root already, otherwise through sudo(8), which gives root
+/// another PATH and home. What asks cargo there must find the caller's.
 pub(crate) fn as_root(program: impl AsRef<OsStr>) -> Command {
     if is_root() {
         Command::new(program)
     } else {
         let mut command = Command::new("sudo");
-        command.arg("--").arg(program);
+        command.args(["--", "env"]).args(toolchain()).arg(program);
         command
     }
+}
+
+/// For env(1): where the caller's cargo is and where it keeps things.
+fn toolchain() -> Vec<OsString> {
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let places = [
+        ("CARGO", None),
+        ("CARGO_HOME", Some(".cargo")),
+        ("PATH", None),
+        ("RUSTUP_HOME", Some(".rustup")),
+    ];
+    places
+        .into_iter()
+        .filter_map(|(name, default)| {
+            let value = std::env::var_os(name).or_else(|| {
+                let folder = home.as_ref()?.join(default?);
+                folder.is_dir().then(|| folder.into_os_string())
+            })?;
+            let mut word = OsString::from(name);
+            word.push("=");
+            word.push(value);
+            Some(word)
+        })
+        .collect()
 }
 
 /// The program called `name` on `PATH`.

@@ -26,6 +26,8 @@ impl Graph {
             .current_dir(source)
             .other_options([
                 "--locked".into(),
+                // It was built from what is there; root fetches nothing.
+                "--offline".into(),
                 "--filter-platform=x86_64-unknown-linux-gnu".into(),
             ])
             .exec()?;
