@@ -76,32 +76,10 @@
 //! value = "customer"
 //! ```
 //!
-//! # Types
+//! # More
 //!
-//! | `type` | bounds | default |
-//! |---|---|---|
-//! | `string` | `min_length`, `max_length` (characters) | 0 to 8192 |
-//! | `email` | `max_length` | 254 |
-//! | `enum` | `one_of` (strings) | must be there |
-//! | `integer` | `min`, `max` | ±(2^53−1) |
-//! | `number` | `min`, `max` | ±(2^53−1) |
-//! | `boolean` | | |
-//!
-//! Nothing is converted: `"1"` is no integer, `null` is of no type. `1.0` is the integer 1.
-//!
-//! # Authority
-//!
-//! | `authority` | who authors it | also needs | in the agent's schema |
-//! |---|---|---|---|
-//! | `payload` | the agent | `type` | yes |
-//! | `verified` | the application; the agent repeats it, type and all | `value` | yes |
-//! | `injected` | the application | `value` | no |
-//! | `owned` | the agent chooses, the application says among what | `set` | yes |
-//!
-//! Whatever is not payload is a *sink*: it decides where an effect goes. The type of a sink is that
-//! of its value or set. In a tainted session (an untrusted workspace, an untrusted result) a tool
-//! with `on_taint = "trusted_sinks"` is called only if each sink of the call is `verified` or
-//! `injected`: a member of an owned set is approved, but untrusted content may have chosen which.
+//! Types, roles, origins, action classes, results, selectors and what a tainted session may do are on
+//! the page `gate/docs/policy.md`, each with its default.
 //!
 //! # Templates
 //!

@@ -10,6 +10,7 @@ mod ground;
 mod json;
 mod laws;
 mod lineage;
+mod office;
 mod permit;
 mod policies;
 mod render;

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use gate::{
     call::Call,
-    decide::{Allowed, Ask, Refusal, Verdict, decide},
-    id::{OwnedName, PolicyName, ToolName, ValueName},
+    decide::{Allowed, Ask, Moment, Refusal, Verdict, decide},
+    id::{OwnedName, PolicyName, RoleName, ToolName, ValueName},
     json::{Limits, Value, parse},
     policy::{Label, Policy},
     session::{Facts, Opening},
@@ -84,4 +84,99 @@ pub(crate) fn call(tool: &str) -> Call {
 /// A result of `tool` reaches the agent.
 pub(crate) fn saw(policy: &Policy, facts: &mut Facts, tool: &str) -> Label {
     facts.record_result(policy, &call(tool), &Value::Null)
+}
+
+/// A session of the office's policy, for a task.
+#[derive(Clone, Debug)]
+pub(crate) struct Office {
+    pub(crate) facts: Facts,
+    pub(crate) policy: Policy,
+}
+
+/// What a decision answers, in words: `allow`, or the answer and its rules.
+pub(crate) fn words(verdict: &Verdict) -> String {
+    let explained = verdict.explain();
+    let rules: Vec<&str> = explained
+        .reasons
+        .iter()
+        .map(|it| it.rule.as_str())
+        .collect();
+    if rules.is_empty() {
+        explained.answer.as_str().into()
+    } else {
+        format!("{} {}", explained.answer.as_str(), rules.join(" "))
+    }
+}
+
+impl Office {
+    pub(crate) fn policy() -> Policy {
+        static OFFICE: LazyLock<Policy> = LazyLock::new(|| {
+            compile(
+                "office",
+                include_str!("../../../fixtures/policies/office.toml"),
+            )
+        });
+        OFFICE.clone()
+    }
+
+    /// A session that has an account, two pages and the role `finance`.
+    pub(crate) fn of(task: &str) -> Self {
+        let policy = Self::policy();
+        let opening = Opening {
+            owned: BTreeMap::from([(
+                OwnedName::parse("pages").unwrap(),
+                vec!["deploy-35".into(), "rollback-35".into()],
+            )]),
+            roles: [RoleName::parse("finance").unwrap()].into(),
+            task: Some(task.into()),
+            values: BTreeMap::from([(ValueName::parse("account").unwrap(), "77".into())]),
+            ..Opening::default()
+        };
+        let facts = Facts::open(&policy, opening).unwrap();
+        Self { facts, policy }
+    }
+
+    /// The result of a call reaches the agent.
+    pub(crate) fn saw(&mut self, tool: &str, arguments: &str, result: &str) {
+        let call = Call::written(tool, &json(arguments)).unwrap();
+        let result = parse(result.as_bytes(), &Limits::RESULT).unwrap();
+        let _label = self.facts.record_result(&self.policy, &call, &result);
+    }
+
+    /// A mail with this text reaches the agent.
+    pub(crate) fn mail(&mut self, text: &str) {
+        let mail = Value::Object(BTreeMap::from([
+            ("id".to_owned(), Value::Text("m-17".into())),
+            ("body".to_owned(), Value::Text(text.into())),
+        ]));
+        let call = Call::written("search_mail", &json(r#"{"query":"whatever it is"}"#)).unwrap();
+        let _label = self
+            .facts
+            .record_result(&self.policy, &call, &Value::List(vec![mail]));
+    }
+
+    pub(crate) fn verdict(&self, tool: &str, arguments: &str) -> Verdict {
+        self.at(tool, arguments, Moment::Call, 0)
+    }
+
+    pub(crate) fn at(&self, tool: &str, arguments: &str, moment: Moment, now_ms: u64) -> Verdict {
+        let arguments = json(arguments);
+        decide(
+            &self.policy,
+            &self.facts,
+            &Ask::new(tool, &arguments).at(moment, now_ms),
+        )
+    }
+
+    /// What is answered to a call.
+    pub(crate) fn ask(&self, tool: &str, arguments: &str) -> String {
+        words(&self.verdict(tool, arguments))
+    }
+
+    /// The call is made, and counted.
+    pub(crate) fn made(&mut self, tool: &str, arguments: &str, now_ms: u64, approved: bool) {
+        let call = Call::written(tool, &json(arguments)).unwrap();
+        self.facts
+            .record_call(&self.policy, &call, now_ms, approved);
+    }
 }
