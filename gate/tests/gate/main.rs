@@ -1,6 +1,8 @@
 //! What the gate promises, tried from outside.
 #![cfg(test)]
 
+mod boundary;
+mod branches;
 mod calls;
 mod chain;
 mod compiled;
@@ -11,6 +13,7 @@ mod json;
 mod laws;
 mod lineage;
 mod office;
+mod peers;
 mod permit;
 mod policies;
 mod render;
