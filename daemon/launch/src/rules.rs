@@ -21,6 +21,16 @@ use crate::{failure::Failure, session::HOME};
 /// Linux 6.12, the floor.
 const FLOOR: ABI = ABI::V6;
 
+/// The system's own files that every program opens. A session has them read-only (the mount) and
+/// is not their owner (the uid).
+///
+/// Landlock goes from the file upwards, at each open(2), until a rule grants all that is asked for,
+/// else as far as the root; and truncation is always asked for (hook_file_open(),
+/// security/landlock/fs.c). So here a session may truncate as far as Landlock goes, and the way
+/// ends: a level that it does not take is a twelfth of an open(2), the mount of `/usr` another.
+/// All other writing is refused here too.
+const OPENED_OFTEN: [&str; 3] = ["/usr", "/usr/bin", "/usr/lib"];
+
 /// What a service reads besides its plan, if it is there: the dynamic linker's, the time zone,
 /// entropy.
 const SERVICE_READS: [&str; 9] = [
@@ -62,6 +72,9 @@ impl Planned {
     pub(crate) fn session(workspace: Option<&Path>) -> Result<Self, Failure> {
         let mut rules = Self::empty(Network::None)?;
         rules.allow(Path::new("/"), reading())?;
+        for place in OPENED_OFTEN {
+            rules.allow_if_there(Path::new(place), reading() | AccessFs::Truncate)?;
+        }
         for place in ["/tmp", "/dev/shm", HOME] {
             rules.allow_if_there(Path::new(place), writing())?;
         }

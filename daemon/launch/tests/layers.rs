@@ -192,3 +192,74 @@ fn no_plan_makes_a_session_in_the_hosts_own_mount_namespace() {
         .refused_in(custody_sys::clone::Namespaces::Inherited);
     assert!(why.contains("mount namespace is shared"), "{why}");
 }
+
+/// A file beside the system's own, open to nobody but root; what a session's four ways to write
+/// or truncate it come to; and what it is afterwards.
+#[cfg(test)]
+fn attacked_system_file(without: &[Layer]) -> (String, String) {
+    let folder = tempfile::tempdir_in("/usr/local").unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), mode).unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "kept").unwrap();
+    let script = format!(
+        "
+import os
+from errno import errorcode
+path = '{}'
+for act in (
+    lambda: os.open(path, os.O_WRONLY),
+    lambda: os.open(path, os.O_WRONLY | os.O_TRUNC),
+    lambda: os.open(path, os.O_RDONLY | os.O_TRUNC),
+    lambda: os.truncate(path, 0),
+):
+    try:
+        act()
+        print('done', end=' ')
+    except OSError as error:
+        print(errorcode[error.errno], end=' ')
+",
+        file.display()
+    );
+    let ended = Start::python(&script).without(without).run();
+    let said = ended.text().to_owned();
+    (said, std::fs::read_to_string(file).unwrap())
+}
+
+#[test]
+fn the_systems_files_are_held_by_the_mount_and_the_uid_each_by_itself() {
+    if !can_run() {
+        return;
+    }
+    for (without, answers) in [
+        (&[][..], &["EACCES", "EROFS"][..]),
+        (&[Layer::Landlock], &["EACCES", "EROFS"]),
+        (
+            &[Layer::Capabilities, Layer::Landlock, Layer::Uid],
+            &["EROFS"],
+        ),
+        (&[Layer::Landlock, Layer::MountNamespace], &["EACCES"]),
+    ] {
+        let (said, left) = attacked_system_file(without);
+        let said: Vec<&str> = said.split(' ').collect();
+        assert_eq!((said.len(), left.as_str()), (4, "kept"), "{without:?}");
+        let refused = said.iter().all(|answer| answers.contains(answer));
+        assert!(refused, "without {without:?}: {said:?}");
+    }
+}
+
+#[test]
+fn alone_landlock_holds_the_systems_files_against_writing_but_not_against_truncation() {
+    if !can_run() {
+        return;
+    }
+    let without: Vec<Layer> = Layer::ALL
+        .into_iter()
+        .filter(|it| *it != Layer::Landlock)
+        .collect();
+    let (said, left) = attacked_system_file(&without);
+    assert_eq!(
+        (said.as_str(), left.as_str()),
+        ("EACCES EACCES done done", "")
+    );
+}

@@ -126,7 +126,8 @@ fn check(argument: u8, test: Test, out: u8) -> Vec<sock_filter> {
         Test::Is(value) => vec![load(low), jump(IF_EQUAL, value, 0, out)],
         Test::IsNot(value) => vec![load(low), jump(IF_EQUAL, value, out, 0)],
         Test::Has(bits) => masked(bits, bits),
-        Test::Lacks(bits) => masked(bits, 0),
+        Test::HasAny(bits) => vec![load(low), jump(IF_ANY_BIT, bits, 0, out)],
+        Test::Lacks(bits) => vec![load(low), jump(IF_ANY_BIT, bits, out, 0)],
         Test::Masked(mask, value) => masked(mask, value),
         Test::IsGiven => vec![
             load(low),
@@ -155,6 +156,8 @@ const ALWAYS: u16 = 0x05;
 const IF_EQUAL: u16 = 0x15;
 /// BPF_JMP | BPF_JGE | BPF_K.
 const IF_AT_LEAST: u16 = 0x35;
+/// BPF_JMP | BPF_JSET | BPF_K.
+const IF_ANY_BIT: u16 = 0x45;
 /// BPF_ALU | BPF_AND | BPF_K.
 const MASK: u16 = 0x54;
 
@@ -206,6 +209,7 @@ mod tests {
                 0x05 => at += one.k as usize,
                 0x15 => at += taken(accumulator == one.k),
                 0x35 => at += taken(accumulator >= one.k),
+                0x45 => at += taken(accumulator & one.k != 0),
                 0x54 => accumulator &= one.k,
                 0x06 => return one.k,
                 other => panic!("instruction {other:#x}"),
@@ -226,6 +230,7 @@ mod tests {
                 Test::Is(value) => low == value,
                 Test::IsNot(value) => low != value,
                 Test::Has(bits) => low & bits == bits,
+                Test::HasAny(bits) => low & bits != 0,
                 Test::Lacks(bits) => low & bits == 0,
                 Test::Masked(mask, value) => low & mask == value,
                 Test::IsGiven => whole != 0,
