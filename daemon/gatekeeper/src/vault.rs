@@ -25,9 +25,6 @@ use tokio::{
 /// no reason to fill memory.
 const QUEUE: usize = 64;
 
-/// How long a vault may take for its first message.
-const HELLO: Duration = Duration::from_secs(10);
-
 /// How long the opening of a session waits for a vault that is on its way: a service that has
 /// just started answers its first call. Longer than a vault's start takes on a busy host.
 const ARRIVAL: Duration = Duration::from_secs(2);
@@ -90,15 +87,9 @@ impl Vault {
     /// Serves a channel to its end.
     pub(crate) async fn serve(&self, stream: UnixStream, permit_key: [u8; 32]) -> FrameError {
         let (mut from, mut to) = stream.into_split();
-        let hello = async {
-            frame::write_async(&mut to, &Request::Hello { permit_key }).await?;
-            frame::read_async::<Answer>(&mut from).await
-        };
-        let (audience, epoch) = match timeout(HELLO, hello).await {
-            Ok(Ok(Answer::Hello { audience, epoch })) => (audience, epoch),
-            Ok(Ok(other)) => return unexpected(&other),
-            Ok(Err(error)) => return error,
-            Err(_elapsed) => return FrameError::Io(std::io::ErrorKind::TimedOut.into()),
+        let (audience, epoch) = match meet(&mut from, &mut to, permit_key).await {
+            Ok(hello) => hello,
+            Err(why) => return why,
         };
         let (queue, requests) = mpsc::channel(QUEUE);
         let link = Rc::new(Link {
@@ -177,6 +168,23 @@ impl Performing {
     }
 }
 
+/// Says hello and waits for the vault's. Without a limit: custodyd makes the channel when it starts
+/// a vault, which reads its receipts before it speaks, for as long as they are many. One that ends
+/// meanwhile closes the channel, and until it speaks calls are refused.
+async fn meet(
+    from: &mut OwnedReadHalf,
+    to: &mut OwnedWriteHalf,
+    permit_key: [u8; 32],
+) -> Result<(Digest, [u8; 16]), FrameError> {
+    frame::write_async(to, &Request::Hello { permit_key }).await?;
+    match frame::read_async(from).await? {
+        Answer::Hello { audience, epoch } => Ok((audience, epoch)),
+        other @ (Answer::Done { .. } | Answer::Failed { .. } | Answer::Refused { .. }) => {
+            Err(unexpected(&other))
+        }
+    }
+}
+
 /// Says that the decision records up to `position` are on disk. Nothing happens if that run of the
 /// vault is gone: so is its permit.
 pub(crate) async fn tell_durable(queue: mpsc::Sender<Request>, position: u64) {
@@ -221,4 +229,40 @@ fn unexpected(answer: &Answer) -> FrameError {
         }
     };
     FrameError::Io(std::io::Error::new(std::io::ErrorKind::InvalidData, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gate::digest::Domain;
+
+    #[test]
+    fn a_vault_that_reads_many_receipts_before_it_speaks_is_waited_for() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let vault = Vault::default();
+            let slow = async {
+                let (mut from, mut to) = theirs.into_split();
+                tokio::time::sleep(Duration::from_secs(24 * 60 * 60)).await;
+                let hello = Answer::Hello {
+                    audience: Digest::of(Domain::Key, b"a vault"),
+                    epoch: [1; 16],
+                };
+                assert!(vault.link().is_none());
+                frame::write_async(&mut to, &hello).await.unwrap();
+                let _key: Request = frame::read_async(&mut from).await.unwrap();
+                vault.arrival().await;
+                assert!(vault.link().is_some());
+                // It goes away, and with it the link.
+            };
+            let (why, ()) = tokio::join!(vault.serve(ours, [7; 32]), slow);
+            assert!(matches!(why, FrameError::Closed), "{why}");
+            assert!(vault.link().is_none());
+        });
+    }
 }

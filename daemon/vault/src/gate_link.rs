@@ -18,9 +18,6 @@ use tokio::{
 
 use crate::{perform, vault::Vault};
 
-/// How long a gate may take for its first message.
-const HELLO: Duration = Duration::from_secs(10);
-
 /// Answers that wait for the channel.
 const QUEUE: usize = crate::ALL_CALLS;
 
@@ -46,8 +43,6 @@ struct Durable {
 pub(crate) enum LinkError {
     #[error("the channel to the gate ended")]
     Channel(#[source] FrameError),
-    #[error("the gate did not say hello in time")]
-    Late,
     #[error("the gate did not keep to the protocol: {why}")]
     Protocol { why: &'static str },
     #[error("another gate took its place")]
@@ -96,24 +91,9 @@ impl Link {
 /// Serves a gate's channel to its end.
 pub(crate) async fn serve(vault: Rc<Vault>, turn: u64, stream: UnixStream) -> LinkError {
     let (mut from, mut to) = stream.into_split();
-    let hello = async {
-        frame::write_async(&mut to, &vault.hello()).await?;
-        frame::read_async::<Request>(&mut from).await
-    };
-    let permit_key = match timeout(HELLO, hello).await {
-        Ok(Ok(Request::Hello { permit_key })) => permit_key,
-        Ok(Ok(Request::Durable { .. } | Request::Perform { .. })) => {
-            return LinkError::Protocol {
-                why: "it did not begin with its permit key",
-            };
-        }
-        Ok(Err(error)) => return LinkError::Channel(error),
-        Err(_elapsed) => return LinkError::Late,
-    };
-    let Ok(key) = VerifyingKey::from_bytes(&permit_key) else {
-        return LinkError::Protocol {
-            why: "its permit key is none",
-        };
+    let key = match meet(&mut from, &mut to, &vault.hello()).await {
+        Ok(key) => key,
+        Err(why) => return why,
     };
     let (queue, answers) = mpsc::channel(QUEUE);
     let link = Rc::new(Link {
@@ -135,6 +115,29 @@ pub(crate) async fn serve(vault: Rc<Vault>, turn: u64, stream: UnixStream) -> Li
     link.end();
     vault.forget_gate(&link);
     why
+}
+
+/// Says hello and waits for the gate's. Without a limit: custodyd makes the channel when it starts a
+/// gate, which reads its records before it speaks, for as long as they are many. One that ends
+/// meanwhile closes the channel.
+async fn meet(
+    from: &mut OwnedReadHalf,
+    to: &mut OwnedWriteHalf,
+    hello: &Answer,
+) -> Result<VerifyingKey, LinkError> {
+    frame::write_async(to, hello)
+        .await
+        .map_err(LinkError::Channel)?;
+    match frame::read_async(from).await.map_err(LinkError::Channel)? {
+        Request::Hello { permit_key } => {
+            VerifyingKey::from_bytes(&permit_key).map_err(|_bad| LinkError::Protocol {
+                why: "its permit key is none",
+            })
+        }
+        Request::Durable { .. } | Request::Perform { .. } => Err(LinkError::Protocol {
+            why: "it did not begin with its permit key",
+        }),
+    }
 }
 
 async fn read(mut from: OwnedReadHalf, vault: &Rc<Vault>, link: &Rc<Link>) -> LinkError {
@@ -183,4 +186,60 @@ async fn write(mut to: OwnedWriteHalf, mut answers: mpsc::Receiver<Answer>) -> L
         }
     }
     LinkError::Channel(FrameError::Closed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ed25519_dalek::SigningKey;
+    use gate::digest::{Digest, Domain};
+
+    fn paused(test: impl Future<Output = ()>) {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(test);
+    }
+
+    #[test]
+    fn a_gate_that_reads_many_records_before_it_speaks_is_waited_for() {
+        paused(async {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let (mut from, mut to) = ours.into_split();
+            let hello = Answer::Hello {
+                audience: Digest::of(Domain::Key, b"a vault"),
+                epoch: [1; 16],
+            };
+            let key = SigningKey::from_bytes(&[7; 32]).verifying_key();
+            let slow = async move {
+                let (mut from, mut to) = theirs.into_split();
+                tokio::time::sleep(Duration::from_secs(24 * 60 * 60)).await;
+                let permit_key = key.to_bytes();
+                frame::write_async(&mut to, &Request::Hello { permit_key })
+                    .await
+                    .unwrap();
+                frame::read_async::<Answer>(&mut from).await.unwrap()
+            };
+            let (met, heard) = tokio::join!(meet(&mut from, &mut to, &hello), slow);
+            assert_eq!(met.unwrap(), key);
+            assert!(matches!(heard, Answer::Hello { .. }));
+        });
+    }
+
+    #[test]
+    fn a_gate_that_ends_before_it_speaks_is_not_waited_for() {
+        paused(async {
+            let (ours, theirs) = UnixStream::pair().unwrap();
+            let (mut from, mut to) = ours.into_split();
+            let hello = Answer::Hello {
+                audience: Digest::of(Domain::Key, b"a vault"),
+                epoch: [1; 16],
+            };
+            drop(theirs);
+            let met = meet(&mut from, &mut to, &hello).await;
+            assert!(matches!(met, Err(LinkError::Channel(_))));
+        });
+    }
 }
