@@ -184,6 +184,8 @@ pub struct Hooks {
     objects: HashMap<MapData, [u8; size_of::<Object>()], u8>,
     /// What stands in `objects`.
     protected: Vec<Object>,
+    /// Where the links are pinned: what no session may touch, either.
+    pins: Option<PathBuf>,
     roles: HashMap<MapData, u64, u8>,
     sessions: HashMap<MapData, u64, u8>,
 }
@@ -259,6 +261,7 @@ impl Hooks {
             filter: take(map::FILTER)?.try_into().map_err(bad(map::FILTER))?,
             objects: take(map::OBJECTS)?.try_into().map_err(bad(map::OBJECTS))?,
             protected: Vec::new(),
+            pins: None,
             roles: take(map::ROLES)?.try_into().map_err(bad(map::ROLES))?,
             sessions: take(map::SESSIONS)?
                 .try_into()
@@ -319,11 +322,13 @@ impl Hooks {
     }
 
     /// Attaches the LSM programs that the kernel took, and pins their links. `objects` are the
-    /// files and folders that no session may touch, where they are there.
+    /// files and folders that no session may touch, where they are there; the pins themselves are
+    /// among them.
     ///
     /// # Errors
     /// See [`HookError`].
     pub fn attach_lsm(&mut self, objects: &[PathBuf], pins: &Pins) -> Result<(), HookError> {
+        self.pins = Some(pins.folder().into());
         self.protect(objects)?;
         self.lsm.attach(pins)
     }
@@ -348,7 +353,7 @@ impl Hooks {
             source,
         };
         let mut now = Vec::new();
-        for path in paths {
+        for path in paths.iter().chain(&self.pins) {
             now.extend(objects::find(path).map_err(|source| of(path, source))?);
         }
         let (stale, new) = objects::differ(&self.protected, &now);

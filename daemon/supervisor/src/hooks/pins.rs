@@ -109,6 +109,11 @@ impl Pins {
             .map(path)
     }
 
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.0
+    }
+
     /// Removes every pin, and the folder. For the end of an installation whose cgroups are
     /// empty: this detaches the hooks.
     ///

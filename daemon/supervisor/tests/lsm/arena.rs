@@ -18,11 +18,15 @@ use custody_sys::{
 use custody_wire::profile::Profile;
 use nix::{
     fcntl::OFlag,
+    poll::{PollFd, PollFlags, poll},
     sys::wait::{WaitStatus, waitpid},
     unistd::pipe2,
 };
 
 use crate::programs::{self, Programs};
+
+/// In milliseconds: many times what a program takes that waits to be sealed, in an emulated machine.
+const BEFORE: u16 = 60_000;
 
 /// Where a program runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -103,18 +107,20 @@ impl Arena {
     /// The same; `before` runs while custody-launch would be at work, `after` when the session is
     /// sealed.
     pub(crate) fn run_sealed_between(&mut self, before: &str, after: &str) -> String {
-        let (read, write) = pipe2(OFlag::O_CLOEXEC).unwrap();
-        let program = format!("{before}\nos.read(3, 1)\n{after}");
+        let pipe = || pipe2(OFlag::O_CLOEXEC).unwrap();
+        let ((sealed, seal), (ready, done)) = (pipe(), pipe());
+        let program = format!("{before}\nos.write(4, b'x')\nos.read(3, 1)\n{after}");
         let id = self.session.id();
         let Self {
             programs, session, ..
         } = self;
         programs.hooks.open(id, Profile::Standard).unwrap();
-        python(session, &program, &[read.as_fd()], || {
-            // The program is there when it waits; what comes before it takes it well below this.
-            std::thread::sleep(std::time::Duration::from_millis(1500));
+        python(session, &program, &[sealed.as_fd(), done.as_fd()], || {
+            // A program that failed says so at its end; that it waits is not worth a hang.
+            let mut fds = [PollFd::new(ready.as_fd(), PollFlags::POLLIN)];
+            poll(&mut fds, BEFORE).unwrap();
             programs.hooks.seal(id, Profile::Standard).unwrap();
-            File::from(write).write_all(b"x").unwrap();
+            File::from(seal).write_all(b"x").unwrap();
         })
     }
 

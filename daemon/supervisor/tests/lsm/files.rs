@@ -239,3 +239,38 @@ fn no_block_device_no_pin_and_no_cgroup_is_opened_and_no_node_is_made() {
         ),
     );
 }
+
+/// By its pin a hook outlives custodyd: no file of a bpf file system is opened, but names are taken
+/// away without opening anything.
+#[test]
+#[file_serial(custody)]
+fn no_pin_is_removed_moved_or_named_once_more() {
+    let Some(arena) = Arena::new() else {
+        return;
+    };
+    let folder = arena.programs.pins.folder();
+    let pin = folder.join("lsm_task_kill");
+    let [spare, other] = ["spare", "other"].map(|name| folder.join(name));
+    for (place, expected) in [
+        (Place::Outside, "reached"),
+        (Place::Session, "EPERM"),
+        (Place::Below, "EPERM"),
+    ] {
+        for what in ["os.unlink(a)", "os.rename(a, b)", "os.link(a, b)"] {
+            fs::hard_link(&pin, &spare).unwrap();
+            let names = format!("a, b = {spare:?}, {other:?}");
+            let answer = arena.run(
+                place,
+                &format!("{names}\nprint(tried(lambda: {what}))"),
+                &[],
+            );
+            assert_eq!(answer, expected, "{place:?}: {what}");
+            for name in [&spare, &other] {
+                if name.exists() {
+                    fs::remove_file(name).unwrap();
+                }
+            }
+        }
+    }
+    assert!(pin.exists());
+}

@@ -79,6 +79,7 @@ pub enum LoadError {
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_OBJ_PIN: libc::c_int = 6;
 const BPF_OBJ_GET: libc::c_int = 7;
+const BPF_PROG_ATTACH: libc::c_int = 8;
 const BPF_PROG_GET_FD_BY_ID: libc::c_int = 13;
 const BPF_LINK_CREATE: libc::c_int = 28;
 

@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    BPF_LINK_CREATE, BPF_OBJ_GET, BPF_PROG_GET_FD_BY_ID, LinkCreate, ObjPin, address, descriptor,
-    number,
+    BPF_LINK_CREATE, BPF_OBJ_GET, BPF_PROG_ATTACH, BPF_PROG_GET_FD_BY_ID, LinkCreate, ObjPin,
+    address, call, descriptor, number,
 };
 
 /// A program at one place of a cgroup, as a pinned link names both.
@@ -19,6 +19,14 @@ pub struct Pinned {
     program: OwnedFd,
     attach_type: u32,
     tag: String,
+}
+
+#[repr(C)]
+struct ProgAttach {
+    target_fd: u32,
+    attach_bpf_fd: u32,
+    attach_type: u32,
+    attach_flags: u32,
 }
 
 /// Cut after its only field.
@@ -94,5 +102,24 @@ impl Pinned {
                 flags: 0,
             },
         )
+    }
+
+    /// The same without a link: the attachment lasts until the cgroup goes, or until somebody takes
+    /// it away (BPF_PROG_DETACH), as no one can with a link. What was attached so is replaced.
+    ///
+    /// # Errors
+    /// When bpf(2) fails.
+    pub fn attach_without_link(&self, cgroup: BorrowedFd<'_>) -> io::Result<()> {
+        let done = call(
+            BPF_PROG_ATTACH,
+            &ProgAttach {
+                target_fd: number(cgroup)?,
+                attach_bpf_fd: number(self.program.as_fd())?,
+                attach_type: self.attach_type,
+                attach_flags: 0,
+            },
+        )?;
+        debug_assert_eq!(done, 0);
+        Ok(())
     }
 }
