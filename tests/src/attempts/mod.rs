@@ -18,6 +18,7 @@ mod holders;
 mod lifecycle;
 mod namespaces;
 mod network;
+mod pins;
 mod privilege;
 mod processes;
 pub mod refused_configurations;
@@ -157,6 +158,8 @@ pub enum Need {
     PerfEvents,
     /// The interpreter, by its path.
     Program(&'static str),
+    /// A file system for the installation on which set-user-ID bits count.
+    SetUserId,
     /// A kind of socket: name, family, type and protocol.
     Socket(&'static str, i32, i32, i32),
     /// A kernel with the system calls of x32 (CONFIG_X86_X32_ABI).
@@ -198,6 +201,13 @@ impl Need {
                 (!makes_socket(family, kind, protocol)).then(|| format!("sockets of {name}"))
             }
             Self::Program(path) => (!std::path::Path::new(path).exists()).then(|| path.into()),
+            Self::SetUserId => {
+                // ST_NOSUID (statvfs(3)), as systemd mounts `/run` and many mount `/tmp`.
+                let place = rustix::fs::statvfs(crate::host::PLACE).ok();
+                place
+                    .is_none_or(|it| it.f_flag.contains(rustix::fs::StatVfsMountFlags::NOSUID))
+                    .then(|| format!("`{}` without nosuid", crate::host::PLACE))
+            }
             Self::X32 => (!answers_x32()).then(|| "the system calls of x32".into()),
         }
     }
@@ -337,6 +347,7 @@ pub fn all() -> Vec<&'static Attempt> {
         holders::ALL,
         namespaces::ALL,
         network::ALL,
+        pins::ALL,
         privilege::ALL,
         processes::ALL,
         rings::ALL,

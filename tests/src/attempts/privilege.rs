@@ -1,6 +1,6 @@
 //! Out of the cgroup, and up to root.
 
-use std::fs;
+use std::{fs, path::PathBuf};
 
 use custody_wire::layer::Layer;
 use nix::libc;
@@ -9,6 +9,7 @@ use super::{Attempt, Need, Owner, Promised, Proof, TwinShows, calls, processes::
 use crate::{
     evidence::row::Class,
     probe::{Argument, Attack, Call, PYTHON},
+    suite::scene::Scene,
 };
 
 pub(super) const ALL: &[Attempt] = &[
@@ -57,10 +58,11 @@ pub(super) const ALL: &[Attempt] = &[
             &[Layer::MountNamespace],
             &[Layer::BpfLsm],
         ]),
+        needs: &[Need::SetUserId],
         source: "kernel.md section 7, 42",
         before: |scene, _| {
             use std::os::unix::fs::PermissionsExt as _;
-            let path = scene.public("set-user-id");
+            let path = set_user_id(scene);
             if !path.exists() {
                 fs::copy(scene.program("custody-probe"), &path)?;
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o4755))?;
@@ -68,7 +70,7 @@ pub(super) const ALL: &[Attempt] = &[
             Ok(())
         },
         attack: |scene, _, _| Attack::Program {
-            program: scene.public("set-user-id"),
+            program: set_user_id(scene),
             arguments: Vec::new(),
             input: file(scene.credential_file.clone()),
         },
@@ -83,8 +85,14 @@ pub(super) const ALL: &[Attempt] = &[
     },
 ];
 
+/// The program, beside the installation's own: where sockets of services are, `/run`, set-user-ID
+/// bits count for nothing (it is nosuid).
+fn set_user_id(scene: &Scene) -> PathBuf {
+    scene.workspace().with_file_name("set-user-id")
+}
+
 /// The same probe's order to read a file.
-fn file(path: std::path::PathBuf) -> String {
+fn file(path: PathBuf) -> String {
     serde_json::to_string(&Attack::File { path }).unwrap_or_default()
 }
 

@@ -23,6 +23,10 @@ use anyhow::{Context as _, bail, ensure};
 
 pub use self::programs::{Missing, folder as programs_folder};
 
+/// Where installations are. It is sticky: others cannot replace what root puts there, and unlike
+/// `/tmp` it is not shown as a session's own.
+pub const PLACE: &str = "/var/tmp";
+
 /// How long a session may take to end, and other things of a moment.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -69,9 +73,7 @@ impl Host {
         let built = programs::folder()?;
         let pid = std::process::id();
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        // `/var/tmp` is sticky: others cannot replace what root puts there, and unlike `/tmp` it
-        // is not shown as a session's own.
-        let folder = PathBuf::from(format!("/var/tmp/custody-test-{pid}-{number}"));
+        let folder = PathBuf::from(format!("{PLACE}/custody-test-{pid}-{number}"));
         let slot = (pid.wrapping_mul(7).wrapping_add(number)) % 10_000;
         let host = Self {
             cgroup: cgroup2()?.join(format!("custody-test-{pid}-{number}")),

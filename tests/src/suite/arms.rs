@@ -156,7 +156,7 @@ pub fn reach(
     };
     command.uid(uid).gid(uid).current_dir("/");
     carried.into_environment(&mut command);
-    run(scene, (command, stderr), attack, nonce, on_its_way())
+    run(scene, (command, stderr), attack, nonce, ON_ITS_WAY)
 }
 
 /// Gives `attack` to `command` and sees what comes of it.
@@ -298,21 +298,29 @@ impl Stderr {
     }
 }
 
-/// How long an effect may be on its way to the witness when nothing refused it. One processor, as
-/// an emulated machine has, may not come to run the witness for seconds; elsewhere nothing needs
-/// that long, and each arm of a door that opens would wait for it.
-pub fn on_its_way() -> Duration {
-    let alone = thread::available_parallelism().is_ok_and(|count| count.get() == 1);
-    Duration::from_secs(if alone { 10 } else { 1 })
-}
+/// How long an effect may be on its way to the witness when nothing refused it: one processor, as an
+/// emulated machine has, may not come to run the witness for seconds. It is waited for only as long
+/// as somebody has something to do ([`AT_REST`]).
+pub const ON_ITS_WAY: Duration = Duration::from_secs(10);
 
-/// What the witness has recorded under `nonce`, at once or within `patience`.
+/// So many looks in a row that find witness and stand-ins asleep, and nothing is on its way: what was
+/// handed to one of them made it run at once (`try_to_wake_up`, kernel/sched/core.c).
+const AT_REST: u32 = 25;
+
+/// The pause between two looks.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// What the witness has recorded under `nonce`, at once or within `patience`; no longer than something
+/// may be on its way.
 ///
 /// # Errors
 /// When its record cannot be read.
 pub fn witnessed(scene: &Scene, nonce: &str, patience: Duration) -> anyhow::Result<Option<String>> {
     let until = Instant::now() + patience;
+    let mut at_rest = 0;
     loop {
+        // Before the record: what one of them did between the two looks stands in it.
+        at_rest = if scene.is_at_rest() { at_rest + 1 } else { 0 };
         let effects = scene.effects(nonce).context("the witness's record")?;
         if let Some(seen) = effects.first() {
             return Ok(Some(format!(
@@ -322,10 +330,10 @@ pub fn witnessed(scene: &Scene, nonce: &str, patience: Duration) -> anyhow::Resu
                 seen.who.as_deref().unwrap_or("nobody")
             )));
         }
-        if Instant::now() >= until {
+        if at_rest >= AT_REST || Instant::now() >= until {
             return Ok(None);
         }
-        thread::sleep(Duration::from_millis(20));
+        thread::sleep(LOOK);
     }
 }
 

@@ -78,6 +78,17 @@ impl Hooks {
         self.0.iter().map(digest).collect()
     }
 
+    /// A program that watches which sockets are made, as an attempt may take it away from a cgroup
+    /// of the suite's own.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn to_be_taken(&self) -> anyhow::Result<&Pinned> {
+        let of = |hook: &&Hook| hook.pinned.attach_type() == SOCK_CREATE;
+        let hook = self.0.iter().find(of).context("no hook of sockets")?;
+        Ok(&hook.pinned)
+    }
+
     /// Attaches what `keeps` says to the cgroup at `path`, for as long as the result is held.
     ///
     /// # Errors
@@ -97,12 +108,15 @@ impl Hooks {
     }
 }
 
+/// BPF_CGROUP_INET_SOCK_CREATE.
+pub const SOCK_CREATE: u32 = 2;
+
 /// The layer that a hook of a cgroup is of, by `enum bpf_attach_type`
 /// (include/uapi/linux/bpf.h).
 const fn layer_of(attach_type: u32) -> Option<Layer> {
     match attach_type {
         // INET_SOCK_CREATE; INET4/6_BIND, INET4/6_CONNECT, INET4/6_POST_BIND, UDP4/6_SENDMSG.
-        2 | 8..=15 => Some(Layer::CgroupInet),
+        SOCK_CREATE | 8..=15 => Some(Layer::CgroupInet),
         // DEVICE.
         6 => Some(Layer::CgroupDevice),
         // SYSCTL.

@@ -25,6 +25,10 @@ use super::{policy, scene::Scene};
 /// How long something may take that others do.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long a service that was killed may take until it answers: it reads its last records first,
+/// and an emulated machine checks their signatures slowly.
+const RESTART: Duration = Duration::from_secs(180);
+
 /// For how long a gate is stopped: longer than the five seconds after which others say yes.
 const STOPPED: Duration = Duration::from_secs(6);
 
@@ -159,7 +163,7 @@ pub(super) fn running(program: &Path) -> Vec<Pid> {
 /// # Errors
 /// When it does not.
 pub fn wait_ready(scene: &Scene) -> anyhow::Result<()> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + RESTART;
     loop {
         let mut status = operator(scene);
         status

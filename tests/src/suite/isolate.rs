@@ -105,7 +105,7 @@ pub fn run(
     let (stdout, stderr) = cgroup.patient(|| launcher::exchange(streams, &attack))?;
     // Attached until the run is over.
     drop(attached);
-    arms::see(scene, &stdout, &stderr, nonce, arms::on_its_way())
+    arms::see(scene, &stdout, &stderr, nonce, arms::ON_ITS_WAY)
 }
 
 /// Plans the probe with the layers that are left.

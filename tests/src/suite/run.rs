@@ -109,6 +109,8 @@ pub fn run(
         control: host.folder().join("run/control.sock"),
         operator: host.operator(),
         workspace: host.workspace("shared")?,
+        cgroup: host.cgroup().to_owned(),
+        pins: host.pin_folder(),
     })?;
     let layers = warm_up(&host, &mut scene)?;
     let before = host_facts::programs(&host.programs())?;

@@ -87,6 +87,10 @@ pub struct Installation {
     pub operator: u32,
     /// A folder that sessions and programs outside share.
     pub workspace: PathBuf,
+    /// The folder of its cgroups.
+    pub cgroup: PathBuf,
+    /// The folder of its pins.
+    pub pins: PathBuf,
 }
 
 impl Scene {
@@ -228,6 +232,16 @@ impl Scene {
         &self.installation.workspace
     }
 
+    /// The folder of the installation's cgroups.
+    pub fn cgroup(&self) -> &Path {
+        &self.installation.cgroup
+    }
+
+    /// The folder of the installation's pins.
+    pub fn pins(&self) -> &Path {
+        &self.installation.pins
+    }
+
     /// How many requests the witness accepted and rejected.
     ///
     /// # Errors
@@ -351,9 +365,31 @@ impl Scene {
             .map(|(_, whose)| *whose)
     }
 
+    /// Whether witness and stand-ins have nothing to do.
+    pub fn is_at_rest(&self) -> bool {
+        let neighbour = self.neighbour.as_ref().map(Child::id);
+        [self.witness.pid(), self.standin.id()]
+            .into_iter()
+            .chain(neighbour)
+            .all(is_asleep)
+    }
+
     fn standin_pid(&self) -> i32 {
         i32::try_from(self.standin.id()).unwrap_or(0)
     }
+}
+
+/// Whether every thread of a process waits for something: state `S` (proc_pid_stat(5)). One that is
+/// gone does nothing any more.
+fn is_asleep(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return true;
+    };
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let state = stat.rsplit(") ").next().unwrap_or_default();
+        state.is_empty() || state.starts_with('S')
+    })
 }
 
 /// The folder of the sessions' listener.
@@ -426,4 +462,33 @@ fn start_standin(
         .read_line(&mut ready)?;
     let ports = serde_json::from_str(&ready).context("the stand-in does not come up")?;
     Ok((child, ports))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_works_is_not_asleep_and_one_that_waits_is() {
+        let start = |script| {
+            let mut command = Command::new("/bin/sh");
+            command.args(["-c", script]).stdin(Stdio::piped());
+            command.spawn().unwrap()
+        };
+        let (mut works, mut waits) = (start("while :; do :; done"), start("read -r line"));
+        let seen = |child: &Child| {
+            (0..200).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+                is_asleep(child.id())
+            })
+        };
+        assert!((0..10_000).any(|_| !is_asleep(works.id())), "it begins");
+        assert!((0..50).all(|_| !is_asleep(works.id())), "it goes on");
+        assert!(seen(&waits));
+        for child in [&mut works, &mut waits] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(is_asleep(works.id()), "it is gone");
+    }
 }

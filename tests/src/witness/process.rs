@@ -68,6 +68,11 @@ impl Running {
         }
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Where it listens.
     pub const fn address(&self) -> SocketAddr {
         self.address
