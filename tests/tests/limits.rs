@@ -68,15 +68,18 @@ const HOGS: [(&str, &str); 2] = [
     ),
 ];
 
-fn host() -> Host {
+fn setup() -> Setup {
     let policy = format!(
         "format = 1\n[session]\nlimits.memory_mb = {MEMORY_MB}\nlimits.processes = {PROCESSES}\n"
     );
-    Host::start(&Setup {
+    Setup {
         policies: vec![("small".into(), policy)],
         ..Setup::default()
-    })
-    .unwrap()
+    }
+}
+
+fn host() -> Host {
+    Host::start(&setup()).unwrap()
 }
 
 /// Where the sessions' cgroup2 has both controllers; says so if not.
@@ -139,9 +142,10 @@ fn only_cgroup(host: &Host) -> PathBuf {
     cgroups.into_iter().next().unwrap()
 }
 
+/// Both in one installation: its start is the longest part in an emulated machine.
 #[test]
 #[file_serial(custody)]
-fn a_session_that_takes_more_memory_than_it_may_ends_whole_and_alone() {
+fn a_session_that_takes_more_than_it_may_is_held_or_ends_whole_and_alone() {
     if !ground::can_run() {
         return;
     }
@@ -149,10 +153,15 @@ fn a_session_that_takes_more_memory_than_it_may_ends_whole_and_alone() {
     if !has_controllers(&host) {
         return;
     }
+    one_that_takes_more_memory_ends_whole_and_alone(&host);
+    a_loop_of_forks_is_held_and_the_session_goes_on(&host);
+}
+
+fn one_that_takes_more_memory_ends_whole_and_alone(host: &Host) {
     let waits = "import sys\nprint('up', flush=True)\nsys.stdin.readline()\nprint('still here')";
-    let mut bystander = Waiting::start(python(&host, waits));
+    let mut bystander = Waiting::start(python(host, waits));
     assert_eq!(bystander.line(), "up");
-    let cgroup = only_cgroup(&host);
+    let cgroup = only_cgroup(host);
     assert_eq!(said(&cgroup, "memory.max"), (MEMORY_MB << 20).to_string());
     assert_eq!(said(&cgroup, "memory.oom.group"), "1");
     if cgroup.join("memory.swap.max").exists() {
@@ -164,7 +173,7 @@ fn a_session_that_takes_more_memory_than_it_may_ends_whole_and_alone() {
             status,
             stdout,
             stderr,
-        } = python(&host, hog).output().unwrap();
+        } = python(host, hog).output().unwrap();
         let stderr = String::from_utf8_lossy(&stderr);
         assert!(!status.success(), "{what}: {status}");
         assert_eq!(String::from_utf8_lossy(&stdout), "", "{what}: {stderr}");
@@ -177,19 +186,14 @@ fn a_session_that_takes_more_memory_than_it_may_ends_whole_and_alone() {
     bystander.go_on();
     assert_eq!(bystander.line(), "still here");
     assert!(bystander.child.wait().unwrap().success());
+    host.wait("the bystander's session is gone", || {
+        host.session_cgroups().is_empty()
+    })
+    .unwrap();
 }
 
-#[test]
-#[file_serial(custody)]
-fn a_loop_of_forks_is_held_and_the_session_goes_on() {
-    if !ground::can_run() {
-        return;
-    }
-    let host = host();
-    if !has_controllers(&host) {
-        return;
-    }
-    let mut command = python(&host, FORKS);
+fn a_loop_of_forks_is_held_and_the_session_goes_on(host: &Host) {
+    let mut command = python(host, FORKS);
     command.arg(TRIED.to_string());
     let mut session = Waiting::start(command);
     let line = session.line();
@@ -197,7 +201,7 @@ fn a_loop_of_forks_is_held_and_the_session_goes_on() {
     let made: u64 = made.parse().unwrap();
     assert!((1..PROCESSES).contains(&made), "{line}");
     assert_eq!(refused, "EAGAIN");
-    let cgroup = only_cgroup(&host);
+    let cgroup = only_cgroup(host);
     assert_eq!(said(&cgroup, "pids.max"), PROCESSES.to_string());
     session.go_on();
     assert!(session.child.wait().unwrap().success());
@@ -210,10 +214,12 @@ fn the_cgroup_alone_holds_a_loop_of_forks_of_root() {
     if !ground::can_run() {
         return;
     }
-    let host = host();
+    // Its folders alone: nothing of the service is asked.
+    let host = Host::install(&setup()).unwrap();
     if !has_controllers(&host) {
         return;
     }
+    limits::hand_down(host.cgroup()).unwrap();
     let cgroup = host.cgroup().join("forks");
     fs::create_dir(&cgroup).unwrap();
     let allowed = Limits {
