@@ -161,8 +161,8 @@ pub(crate) fn custody_inode_link(ctx: LsmContext) -> i32 {
 
 /// `int inode_rename(struct inode *old_dir, struct dentry *old_dentry, struct inode *new_dir,
 /// struct dentry *new_dentry)`, called by `vfs_rename` (fs/namei.c). A protected folder's own
-/// name cannot be moved; a folder above it can, and leads nowhere: the inode stays. No attempt of the suite
-/// goes this way.
+/// name cannot be moved; a folder above it can, and leads nowhere: the inode stays. Attempt:
+/// `hooks/move-pin`.
 #[lsm(hook = "inode_rename")]
 pub(crate) fn custody_inode_rename(ctx: LsmContext) -> i32 {
     both(Hook::LsmInodeRename, ctx.arg(1), ctx.arg(3))
@@ -176,7 +176,7 @@ pub(crate) fn custody_inode_rmdir(ctx: LsmContext) -> i32 {
 }
 
 /// `int inode_unlink(struct inode *dir, struct dentry *dentry)`, called by `vfs_unlink`
-/// (fs/namei.c). Attempt: `workspace/policies`.
+/// (fs/namei.c). Attempts: `hooks/unpin`, `workspace/policies`.
 #[lsm(hook = "inode_unlink")]
 pub(crate) fn custody_inode_unlink(ctx: LsmContext) -> i32 {
     changes(Hook::LsmInodeUnlink, ctx.arg(1))

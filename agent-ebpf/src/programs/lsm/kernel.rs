@@ -24,7 +24,8 @@ macro_rules! closed {
 
 closed! {
     /// `int bpf(int cmd, union bpf_attr *attr, unsigned int size, bool kernel)`, called by
-    /// `__sys_bpf` (kernel/bpf/syscall.c). Attempt: `surface/bpf`.
+    /// `__sys_bpf` (kernel/bpf/syscall.c). Attempts: `hooks/link-detach`, `hooks/prog-detach`,
+    /// `surface/bpf`.
     custody_bpf, "bpf", LsmBpf;
 
     /// `int move_mount(const struct path *from_path, const struct path *to_path)`, called by
