@@ -33,7 +33,7 @@ pub fn replay(policy: &Path, traces: &[PathBuf], json: bool) -> anyhow::Result<E
             }
         }
     }
-    let gate = Custody::new(policy);
+    let gate = Custody::new(&policy);
     let mut lines = Vec::new();
     for session in &sessions {
         match trace::replay(session, &gate) {

@@ -2,84 +2,134 @@
 
 use gate::{
     call::Call,
-    decide::{self, Ask, Verdict},
+    decide::{self, Ask, Moment, Verdict},
     json::Value,
     policy::Policy,
-    session::Facts,
+    session::{self, Facts, Scope},
 };
 
 use crate::decider::{Answer, Decider, Opening, Recorded, Session};
 
 /// The gate under a policy.
 #[derive(Debug)]
-pub struct Custody {
-    policy: Policy,
+pub struct Custody<'p> {
+    policy: &'p Policy,
+    scope: Option<Scope>,
 }
 
-impl Custody {
+impl<'p> Custody<'p> {
     /// Under `policy`.
-    pub const fn new(policy: Policy) -> Self {
-        Self { policy }
+    pub const fn new(policy: &'p Policy) -> Self {
+        Self {
+            policy,
+            scope: None,
+        }
     }
 
-    /// The policy.
-    pub const fn policy(&self) -> &Policy {
-        &self.policy
+    /// Under `policy`, each session within `scope`.
+    pub const fn within(policy: &'p Policy, scope: Scope) -> Self {
+        Self {
+            policy,
+            scope: Some(scope),
+        }
     }
 }
 
-impl Decider for Custody {
+impl Decider for Custody<'_> {
     fn name(&self) -> &str {
         "custody"
     }
 
     fn open(&self, opening: &Opening) -> Result<Box<dyn Session + '_>, String> {
-        let opening = gate::session::Opening {
+        let opening = session::Opening {
             owned: opening.owned.clone(),
+            roles: opening.roles.clone(),
+            scope: self.scope.clone(),
             task: opening.task.clone(),
             values: opening.values.clone(),
             workspace: opening.workspace,
-            ..Default::default()
+            ..session::Opening::default()
         };
-        let facts = Facts::open(&self.policy, opening).map_err(|error| error.to_string())?;
+        let facts = Facts::open(self.policy, opening).map_err(|error| error.to_string())?;
         Ok(Box::new(Gated {
+            asked: 0,
             facts,
-            policy: &self.policy,
+            policy: self.policy,
         }))
     }
 }
 
-struct Gated<'a> {
+struct Gated<'p> {
+    /// Recorded calls have no time; one a second is as good as any, and hurries no rate.
+    asked: u64,
     facts: Facts,
-    policy: &'a Policy,
+    policy: &'p Policy,
+}
+
+impl Gated<'_> {
+    fn now_ms(&self) -> u64 {
+        self.asked.saturating_mul(1_000)
+    }
+
+    fn verdict(&self, tool: &str, arguments: &Value, moment: Moment) -> Verdict {
+        let ask = Ask::new(tool, arguments).at(moment, self.now_ms());
+        decide::decide(self.policy, &self.facts, &ask)
+    }
 }
 
 impl Session for Gated<'_> {
     fn decide(&mut self, tool: &str, arguments: &Value) -> Answer {
-        match decide::decide(self.policy, &self.facts, &Ask::new(tool, arguments)) {
+        self.asked = self.asked.saturating_add(1);
+        let first = self.verdict(tool, arguments, Moment::Call);
+        // A deferred call is answered at the end of its turn, which here is at once.
+        let verdict = match first {
+            Verdict::Defer(_) => self.verdict(tool, arguments, Moment::Commit),
+            other @ (Verdict::Allow(_)
+            | Verdict::Hold(_)
+            | Verdict::Limit(_)
+            | Verdict::Refuse(_)) => other,
+        };
+        let explanation = verdict.explain();
+        let why = || {
+            let reasons = explanation.reasons.iter();
+            let reasons: Vec<String> = reasons
+                .map(|it| format!("rule `{}`: {}", it.rule, it.why))
+                .collect();
+            reasons.join("; ")
+        };
+        match verdict {
             Verdict::Allow(_) | Verdict::Limit(_) => Answer::Allow,
-            Verdict::Defer(held) | Verdict::Hold(held) => {
-                let reasons = held.reasons().iter();
-                let reasons: Vec<_> = reasons
-                    .map(|it| format!("rule `{}`: {}", it.rule, it.why))
-                    .collect();
-                Answer::Hold(reasons.join("; "))
-            }
-            Verdict::Refuse(refusal) => {
-                Answer::Refuse(format!("rule `{}`: {}", refusal.rule, refusal.why))
-            }
+            Verdict::Defer(_) | Verdict::Hold(_) => Answer::Hold(why()),
+            Verdict::Refuse(_) => Answer::Refuse(why()),
         }
     }
 
     fn record(&mut self, tool: &str, arguments: &Value, result: &Recorded) {
-        // A name that is none has no tool, and its call was refused.
-        let Some(call) = Call::written(tool, arguments) else {
-            return;
+        let approved = self.verdict(tool, arguments, Moment::Approved);
+        let call = match approved {
+            Verdict::Allow(it) | Verdict::Limit(it) => it.call().clone(),
+            Verdict::Defer(it) | Verdict::Hold(it) => it.call().clone(),
+            // It was performed once, whatever is said of it now: what came back was seen.
+            Verdict::Refuse(_) => match Call::written(tool, arguments) {
+                Some(call) => call,
+                None => return,
+            },
         };
-        self.facts.record_call(self.policy, &call, 0, false);
+        let allowed = match self.verdict(tool, arguments, Moment::Call) {
+            Verdict::Allow(_) | Verdict::Limit(_) => true,
+            Verdict::Defer(_) | Verdict::Hold(_) | Verdict::Refuse(_) => false,
+        };
+        self.facts
+            .record_call(self.policy, &call, self.now_ms(), !allowed);
         let _label = match result {
-            Recorded::Failed(words) => self.facts.record_words(self.policy, &call, words),
-            Recorded::Result(result) => self.facts.record_result(self.policy, &call, result),
+            Recorded::Failed(why) => self.facts.record_words(self.policy, &call, why),
+            Recorded::Result(result) => {
+                let mut result = result.clone();
+                if let Some(tool) = self.policy.tools().get(&call.tool) {
+                    let _taken = tool.result.limit(&mut result);
+                }
+                self.facts.record_result(self.policy, &call, &result)
+            }
         };
     }
 }

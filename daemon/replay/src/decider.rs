@@ -1,9 +1,9 @@
 //! Who decides: the seam between a replay and what it measures.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gate::{
-    id::{OwnedName, ValueName},
+    id::{OwnedName, RoleName, ValueName},
     json::Value,
 };
 use serde::Deserialize;
@@ -15,6 +15,9 @@ pub struct Opening {
     /// Owned sets, as the application says them.
     #[serde(default)]
     pub owned: BTreeMap<OwnedName, Vec<String>>,
+    /// The roles that it has.
+    #[serde(default)]
+    pub roles: BTreeSet<RoleName>,
     /// What the person asked for.
     #[serde(default)]
     pub task: Option<String>,

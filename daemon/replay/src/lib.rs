@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`format`] | recorded tasks and attacks (`agentdojo-replay/1`), read strictly |
+//! | [`generate`] | from the labels of recorded tools to a policy |
 //! | [`marker`] | where a recorded result says what an attacker may have written |
 //! | [`decider`] | who decides: the seam between a replay and what it measures |
 //! | [`run`] | one task, alone or with a fully obedient agent and one attack |
@@ -18,6 +19,7 @@
 pub mod custody;
 pub mod decider;
 pub mod format;
+pub mod generate;
 pub mod marker;
 pub mod run;
 pub mod score;

@@ -88,17 +88,17 @@ impl Witness for Blind {
 }
 
 /// A decider, or why there is none for a task.
-pub type Found = Result<Box<dyn Decider>, String>;
+pub type Found<'a> = Result<Box<dyn Decider + 'a>, String>;
 
 /// Runs the whole suite. `decider` says who decides on the calls of a task: most are the same for
 /// each, a scope of the task is not.
 ///
 /// # Errors
 /// When a decider has no session for a task.
-pub fn score(
+pub fn score<'a>(
     suite: &Suite,
     policy: &str,
-    decider: &dyn Fn(&UserTask) -> Found,
+    decider: &dyn Fn(&UserTask) -> Found<'a>,
     reviewer: Reviewer,
     witness: &mut dyn Witness,
 ) -> Result<Score, String> {

@@ -1,5 +1,6 @@
 //! `bench gate`: what the gate does on recorded tasks and attacks, and how long a decision takes.
 
+mod latency;
 mod replay;
 
 use std::path::PathBuf;
@@ -26,8 +27,16 @@ pub(crate) struct GateArgs {
     /// Besides, both halves of each suite, split by a hash of the task's text (`gate`)
     #[arg(long, conflicts_with = "json")]
     halves: bool,
+    /// Write the policies of the suites anew, from the labels of their tools and operator.toml,
+    /// and replay nothing (`gate`)
+    #[arg(long)]
+    write_policies: bool,
 }
 
-pub(super) fn run(places: &Places, args: &GateArgs) -> Result<()> {
-    replay::run(places, args)
+pub(super) fn run(places: &Places, args: &GateArgs, turns: usize) -> Result<()> {
+    replay::run(places, args)?;
+    if args.replay_only || args.write_policies {
+        return Ok(());
+    }
+    latency::run(places, args, turns)
 }

@@ -4,15 +4,16 @@ use std::path::Path;
 
 use custody_replay::{
     custody::Custody,
-    trace::{Said, Trace, parse, replay},
+    trace::{Line, Said, Trace, parse, replay},
 };
 use gate::{id::PolicyName, policy::Policy};
 use serde_json::{Value as Json, json};
 
 const DEMO: &str = include_str!("../../../../fixtures/policies/demo.toml");
 
-fn gate() -> Custody {
-    Custody::new(Policy::compile(&PolicyName::parse("demo").unwrap(), DEMO).unwrap())
+fn said(trace: &Trace) -> Result<Vec<Line>, String> {
+    let policy = Policy::compile(&PolicyName::parse("demo").unwrap(), DEMO).unwrap();
+    replay(trace, &Custody::new(&policy))
 }
 
 /// A session that read a note and then wrote to the customer and published a page.
@@ -51,7 +52,7 @@ fn read(trace: &Json) -> Trace {
 
 #[test]
 fn a_replay_says_of_each_call_what_it_would_be_now_and_what_changes() {
-    let lines = replay(&read(&session()), &gate()).unwrap();
+    let lines = said(&read(&session())).unwrap();
     let now: Vec<Said> = lines.iter().map(|it| it.now).collect();
     assert_eq!(now, [Said::Allow, Said::Allow, Said::Refuse, Said::Refuse]);
     // What brought something was allowed; of the last call nothing is known.
@@ -69,11 +70,11 @@ fn a_replay_says_of_each_call_what_it_would_be_now_and_what_changes() {
 fn a_call_that_brought_nothing_taints_nothing() {
     let mut trace = session();
     trace["calls"][0].as_object_mut().unwrap().remove("result");
-    let lines = replay(&read(&trace), &gate()).unwrap();
+    let lines = said(&read(&trace)).unwrap();
     assert_eq!(lines[2].now, Said::Allow);
     // A failure is anyone's words, as a result is.
     trace["calls"][0]["error"] = json!("no such note");
-    let lines = replay(&read(&trace), &gate()).unwrap();
+    let lines = said(&read(&trace)).unwrap();
     assert_eq!(lines[2].now, Said::Refuse);
 }
 
@@ -81,7 +82,7 @@ fn a_call_that_brought_nothing_taints_nothing() {
 fn a_session_that_the_policy_has_not_is_refused_whole() {
     let mut trace = session();
     trace["session"]["values"]["other"] = json!("x");
-    let why = replay(&read(&trace), &gate()).unwrap_err();
+    let why = said(&read(&trace)).unwrap_err();
     assert!(why.contains("`other`"), "{why}");
 }
 

@@ -1,14 +1,17 @@
 //! The replay of recorded tasks and attacks. No model runs and nothing is performed.
 
+mod policies;
 mod report;
 
 use anyhow::{Context as _, Result, anyhow, ensure};
 use custody_replay::{
+    custody::Custody,
     decider::Nobody,
-    format::{self, Suite, UserTask},
+    format::{self, UserTask},
     run::Reviewer,
     score::{self, Found, Score},
 };
+use gate::{id::ToolName, policy::Policy, session::Scope};
 
 use super::GateArgs;
 use crate::{places::Places, say};
@@ -24,26 +27,48 @@ const NONE: &str = "none";
 struct Row {
     name: &'static str,
     reviewer: Reviewer,
-    decider: fn(&Suite, &UserTask) -> Found,
+    decider: for<'a> fn(&'a Policy, &UserTask) -> Found<'a>,
 }
 
-const ROWS: &[Row] = &[Row {
-    name: NONE,
-    reviewer: Reviewer::Absent,
-    decider: |_suite, _task| Ok(Box::new(Nobody)),
-}];
+const ROWS: &[Row] = &[
+    Row {
+        name: NONE,
+        reviewer: Reviewer::Absent,
+        decider: |_policy, _task| Ok(Box::new(Nobody)),
+    },
+    Row {
+        name: "custody",
+        reviewer: Reviewer::Absent,
+        decider: |policy, _task| Ok(Box::new(Custody::new(policy))),
+    },
+    // What a host application that knows its task may say before the agent starts: an oracle here.
+    Row {
+        name: "custody+scope",
+        reviewer: Reviewer::Absent,
+        decider: |policy, task| Ok(Box::new(Custody::within(policy, scope(task)?))),
+    },
+    Row {
+        name: "custody+reviewer",
+        reviewer: Reviewer::Oracle,
+        decider: |policy, _task| Ok(Box::new(Custody::new(policy))),
+    },
+];
 
 pub(super) fn run(places: &Places, args: &GateArgs) -> Result<()> {
-    let folder = match &args.data {
-        Some(folder) => folder.clone(),
-        None => places.root.join(DATA),
-    };
-    let suites = format::read_folder(&folder)?;
+    let ours = places.root.join(DATA);
+    let suites = format::read_folder(args.data.as_deref().unwrap_or(&ours))?;
+    let additions = policies::additions(&ours)?;
+    if args.write_policies {
+        return suites
+            .iter()
+            .try_for_each(|suite| policies::write(&ours, suite, &additions));
+    }
     let mut report = Report::default();
     for suite in &suites {
+        let policy = policies::of(&ours, suite, &additions)?;
         for row in ROWS {
             let mut watch = Watch::new(&suite.suite, row.name, args.explain);
-            let decider = |task: &UserTask| (row.decider)(suite, task);
+            let decider = |task: &UserTask| (row.decider)(&policy, task);
             let score = score::score(suite, row.name, &decider, row.reviewer, &mut watch)
                 .map_err(|why| anyhow!(why))
                 .with_context(|| format!("suite `{}`, policy `{}`", suite.suite, row.name))?;
@@ -60,6 +85,17 @@ pub(super) fn run(places: &Places, args: &GateArgs) -> Result<()> {
         report.print(args.halves);
     }
     Ok(())
+}
+
+/// The tools that the task's own calls use, each as often.
+fn scope(task: &UserTask) -> Result<Scope, String> {
+    let mut scope = Scope::default();
+    for call in &task.calls {
+        let tool = ToolName::parse(&call.tool).map_err(|error| error.to_string())?;
+        let calls = scope.tools.entry(tool).or_default().calls.get_or_insert(0);
+        *calls = calls.saturating_add(1);
+    }
+    Ok(scope)
 }
 
 /// Without a gate every task is done and every attack arrives and is won; else the replay itself is

@@ -1,0 +1,152 @@
+//! Our decision on a call, timed in a process of its own, by the same commands as the peers' of `cargo xtask bench gate`.
+//!
+//! Reads one JSON object (the setting), then commands, one a line: `decide N` and `record N` answer with a JSON list of N
+//! times in nanoseconds; the end of the input ends it.
+
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    io::{self, BufRead as _, Write as _},
+    time::Instant,
+};
+
+use gate::{
+    call::Call,
+    decide::{Ask, Verdict, decide},
+    id::{ArgumentName, PolicyName, ToolName},
+    json::{Limits, Value, canonical, parse},
+    policy::Policy,
+    session::{Facts, Opening},
+};
+use serde::Deserialize;
+
+#[derive(Deserialize)]
+struct Setting {
+    arguments: Value,
+    output: String,
+    reader: ToolName,
+    task: String,
+    tool: ToolName,
+    tools: Vec<ToolName>,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut lines = io::stdin().lock().lines();
+    let first = lines.next().ok_or("no setting")??;
+    let setting: Setting = serde_json::from_str(&first)?;
+    let mut session = Session::open(setting)?;
+    for line in lines {
+        let line = line?;
+        let (what, count) = line.split_once(' ').ok_or("no count")?;
+        let mut times = Vec::new();
+        for _ in 0..count.parse::<u32>()? {
+            times.push(match what {
+                "decide" => session.decide()?,
+                "record" => session.record(),
+                _ => return Err(format!("no command `{what}`").into()),
+            });
+        }
+        let mut out = io::stdout().lock();
+        writeln!(out, "{}", serde_json::to_string(&times)?)?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+struct Session {
+    bytes: Vec<u8>,
+    facts: Facts,
+    fresh: usize,
+    output: String,
+    policy: Policy,
+    read: Call,
+    tool: ToolName,
+}
+
+impl Session {
+    fn open(setting: Setting) -> Result<Self, Box<dyn Error>> {
+        let mut text = HEAD.to_owned();
+        for tool in &setting.tools {
+            text.push_str(&TOOL.replace("TOOL", tool.as_str()));
+        }
+        let policy = Policy::compile(&PolicyName::parse("bench")?, &text)?;
+        let opening = Opening {
+            task: Some(setting.task),
+            ..Opening::default()
+        };
+        let sink = |value: &str| -> Result<_, Box<dyn Error>> {
+            Ok((ArgumentName::parse(value)?, Value::Text("x".into())))
+        };
+        Ok(Self {
+            bytes: canonical(&setting.arguments),
+            facts: Facts::open(&policy, opening)?,
+            fresh: 0,
+            output: setting.output,
+            read: Call {
+                arguments: BTreeMap::from([sink("to")?, sink("subject")?, sink("body")?]),
+                tool: setting.reader,
+            },
+            policy,
+            tool: setting.tool,
+        })
+    }
+
+    /// From the bytes of the arguments to the verdict, as in the gate's program.
+    fn decide(&self) -> Result<u128, Box<dyn Error>> {
+        let begin = Instant::now();
+        let arguments = parse(&self.bytes, &Limits::CALL)?;
+        let verdict = decide(
+            &self.policy,
+            &self.facts,
+            &Ask::new(self.tool.as_str(), &arguments),
+        );
+        let time = begin.elapsed().as_nanos();
+        match verdict {
+            Verdict::Allow(_) => Ok(time),
+            other @ (Verdict::Defer(_)
+            | Verdict::Hold(_)
+            | Verdict::Limit(_)
+            | Verdict::Refuse(_)) => {
+                Err(format!("the call is not allowed: {:?}", other.explain()).into())
+            }
+        }
+    }
+
+    /// Another text each time: what was seen before is not recorded again.
+    fn record(&mut self) -> u128 {
+        self.fresh += 1;
+        let result = Value::Text(format!("{} {}", self.fresh, self.output));
+        let begin = Instant::now();
+        let _label = self.facts.record_result(&self.policy, &self.read, &result);
+        begin.elapsed().as_nanos()
+    }
+}
+
+const HEAD: &str = r#"
+format = 1
+name = "bench"
+
+[credentials.service]
+connector = "http"
+
+[credentials.service.floor]
+origins = ["https://service.test"]
+methods = ["POST"]
+paths = ["/{}"]
+"#;
+
+const TOOL: &str = r#"
+[tools.TOOL]
+description = "Sends."
+credential = "service"
+risk = "write"
+action_classes = ["external"]
+on_taint = "origins"
+asked_by = [["send*", "write*"]]
+release = "asked"
+result = "untrusted"
+request = { method = "POST", url = "https://service.test/TOOL", body = "{*}" }
+arguments.to = { authority = "agent", role = "sink", type = "email" }
+arguments.subject = { authority = "payload", type = "string", max_length = 200 }
+arguments.body = { authority = "payload", type = "string", max_length = 4000 }
+"#;
