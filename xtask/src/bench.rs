@@ -6,6 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::{
     build,
+    guest::Series,
     places::{self, Places},
     say, setup, stage,
 };
@@ -14,6 +15,7 @@ mod call;
 mod client;
 mod confinement;
 mod gate;
+mod hooks;
 mod launch;
 mod series;
 
@@ -31,6 +33,9 @@ pub(crate) struct Args {
     /// Fetch the other sandboxes that npm and cargo have first (`confinement`)
     #[arg(long)]
     install: bool,
+    /// Debian's cloud kernel that is emulated (`hooks`), as `guest --kernel` has it
+    #[arg(long, default_value = "6.12", value_name = "SERIES")]
+    kernel: Series,
     /// Everything is installed and built: only run it (as root)
     #[arg(long, hide = true)]
     built: bool,
@@ -46,6 +51,9 @@ enum What {
     Confinement,
     /// Recorded tasks and attacks through the gate, and how long a decision takes
     Gate,
+    /// What a system call costs in profile `hardened`, on a stock kernel in an emulated machine:
+    /// the ratios are a hint, the times are none
+    Hooks,
     /// A confined launch, beside fork+exec and other sandboxes
     Launch,
 }
@@ -67,11 +75,15 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
             },
         )?;
     }
+    if matches!(args.what, What::Hooks) && !args.built {
+        return hooks::in_guest(places, &args.kernel, args.turns);
+    }
     if !places::is_root() {
         let what = match args.what {
             What::Call => "call",
             What::Confinement => "confinement",
             What::Gate => "gate",
+            What::Hooks => "hooks",
             What::Launch => "launch",
         };
         let mut command = places.again_as_root(["bench", what, "--built", "--turns"])?;
@@ -86,6 +98,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
         What::Call => call::run(places, args.turns),
         What::Confinement => confinement::run(places, args.turns, args.install),
         What::Gate => gate::run(places, &args.gate, args.turns),
+        What::Hooks => hooks::run(places, args.turns),
         What::Launch => launch::run(places, args.turns),
     }
 }

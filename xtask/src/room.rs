@@ -59,8 +59,22 @@ pub(crate) enum User {
 }
 
 impl Room {
-    /// Makes the place, with a credential of random bytes.
+    /// Makes the place, with a credential of random bytes, and the demo's agent in it.
     pub(crate) fn make(places: &Places) -> Result<Self> {
+        let room = Self::without_agent(places)?;
+        copy(
+            &setup::python::environment(places),
+            &room.agent().join("venv"),
+        )?;
+        copy(
+            &places.root.join("fixtures/demo/agent.py"),
+            &room.agent().join("agent.py"),
+        )?;
+        Ok(room)
+    }
+
+    /// The same without the agent, whose Python is no stock kernel's guest's.
+    pub(crate) fn without_agent(places: &Places) -> Result<Self> {
         let pid = std::process::id();
         let room = Self {
             folder: Path::new(PARENT).join(format!("custody-demo-{pid}")),
@@ -79,14 +93,6 @@ impl Room {
             open_to_all(&room.folder.join(name))?;
         }
         copy(&places.programs(), &room.programs())?;
-        copy(
-            &setup::python::environment(places),
-            &room.agent().join("venv"),
-        )?;
-        copy(
-            &places.root.join("fixtures/demo/agent.py"),
-            &room.agent().join("agent.py"),
-        )?;
         room.write("custodyd.toml", 0o644, &room.configuration())?;
         room.write("credential", 0o600, &token()?)?;
         Ok(room)
@@ -153,6 +159,17 @@ impl Room {
 
     /// The demo's policy, for this service and with the agent's own install shown.
     pub(crate) fn write_policy(&self, places: &Places, service: SocketAddr) -> Result<()> {
+        self.write_policy_of(places, service, "standard")
+    }
+
+    /// The same with sessions of another profile.
+    pub(crate) fn write_policy_of(
+        &self,
+        places: &Places,
+        service: SocketAddr,
+        profile: &str,
+    ) -> Result<()> {
+        const PROFILE: &str = "profile = \"standard\"\n";
         let path = places.root.join("fixtures/policies/demo.toml");
         let policy = fs::read_to_string(&path)
             .with_context(|| format!("cannot read `{}`", path.display()))?;
@@ -164,12 +181,13 @@ impl Room {
             policy
                 .replace(SERVICE, &service.to_string())
                 .replacen("[session]\n", &mounts, 1);
-        if placed == policy {
+        if placed == policy || !placed.contains(PROFILE) {
             bail!(
-                "`{}` names no service on {SERVICE} and has no `[session]`",
+                "`{}` names no service on {SERVICE}, or has no `[session]` with {PROFILE}",
                 path.display()
             );
         }
+        let placed = placed.replacen(PROFILE, &format!("profile = {profile:?}\n"), 1);
         self.write("policies/demo.toml", 0o644, &placed)
     }
 

@@ -17,6 +17,7 @@ use crate::{
     say,
 };
 
+pub(super) use syscalls::compare_with_bare;
 pub(crate) use syscalls::{Args as LoopArgs, run as measuring_loop};
 
 pub(super) fn run(places: &Places, turns: usize, install: bool) -> Result<()> {
@@ -37,7 +38,7 @@ fn beside_bare(places: &Places, turns: usize) -> Result<()> {
     say::step("one probe in each");
     matrix::run(places, &room, &daemon)?;
     say::step("system calls, beside the same bare");
-    syscalls::compare_with_bare(&room, &daemon, turns)?;
+    compare_with_bare(&room, &daemon, turns)?;
     say::step("the end of a session");
     kill::run(&daemon, turns)?;
     say::step("work, beside the same bare");

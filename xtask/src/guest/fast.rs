@@ -17,8 +17,9 @@ use crate::{places::Places, say};
 /// One kernel, the oldest that is supported.
 const SERIES: &str = "6.12";
 
-/// They need a kernel that takes LSM programs.
-const TESTS: [&str; 1] = ["custody-supervisor::lsm"];
+/// They need a kernel that takes LSM programs, and one whose cgroup2 has the controllers `memory` and
+/// `pids`: a host may have them elsewhere.
+const TESTS: [&str; 2] = ["custody-supervisor::lsm", "custody-tests::limits"];
 
 /// Attempts that LSM programs refuse as a second lock, and few enough for an emulated machine.
 const ATTEMPTS: &str = "deputy/";
@@ -63,7 +64,7 @@ pub(super) fn command(places: &Places) -> Result<()> {
     judge(&outcome, started)
 }
 
-/// Makes `options` run the tests of LSM programs, and nothing else.
+/// Makes `options` run the tests that need a stock kernel, and nothing else.
 pub(crate) fn lsm_tests(places: &Places, options: &mut Options) -> Result<()> {
     let names = TESTS.map(str::to_owned);
     options.tests = test_programs::build(places, &names, Scope::Package)?;

@@ -17,8 +17,9 @@ use nix::{
 use super::{Room, User};
 use crate::stage;
 
-/// Until it answers: it mounts, loads and starts four programs.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Until it answers: it mounts, loads and starts four programs. In an emulated machine the verifier
+/// of its eBPF programs is slow.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 pub(crate) struct Daemon<'a> {
     child: Child,

@@ -63,7 +63,11 @@ fn processor_time() -> Result<Duration> {
         .context("clock_gettime(2)")
 }
 
-pub(super) fn compare_with_bare(room: &Room, daemon: &Daemon<'_>, turns: usize) -> Result<()> {
+pub(in crate::bench) fn compare_with_bare(
+    room: &Room,
+    daemon: &Daemon<'_>,
+    turns: usize,
+) -> Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").context("a listener")?;
     let to = listener.local_addr().context("its address")?;
     std::thread::spawn(move || listener.incoming().for_each(drop));
