@@ -77,23 +77,21 @@ impl Control {
         Err(error).with_context(|| format!("cannot connect to `{path}`"))
     }
 
-    /// Sends a request, and after it what comes with it.
+    /// Sends a request.
     ///
     /// # Errors
     /// When it does not fit, or the service is gone.
-    pub fn send(&mut self, request: &Request, fds: &[BorrowedFd<'_>]) -> anyhow::Result<()> {
+    pub fn send(&mut self, request: &Request) -> anyhow::Result<()> {
         let bytes = frame::frame(request).context("the request does not fit")?;
-        let sent = self.stream.write_all(&bytes).and_then(|()| {
-            if fds.is_empty() {
-                return Ok(());
-            }
-            channel::send(&self.stream, &[BESIDE], fds)
-        });
-        match sent {
-            // A service that turns us away says why and closes its end: that is still to be heard.
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context(GONE),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        still_heard(self.stream.write_all(&bytes))
+    }
+
+    /// Sends what goes beside a request, when the service asked for it ([`Answer::Give`]).
+    ///
+    /// # Errors
+    /// When the service is gone.
+    pub fn give(&mut self, fds: &[BorrowedFd<'_>]) -> anyhow::Result<()> {
+        still_heard(channel::send(&self.stream, &[BESIDE], fds))
     }
 
     /// Reads once, and says whether that was a whole answer.
@@ -131,7 +129,7 @@ impl Control {
     /// # Errors
     /// When there is none, or it is a refusal.
     pub fn ask(&mut self, request: &Request) -> anyhow::Result<Answer> {
-        self.send(request, &[])?;
+        self.send(request)?;
         loop {
             match self.hear()? {
                 Heard::Part => {}
@@ -140,6 +138,7 @@ impl Control {
                     Answer::Refused { why } => bail!("{why}"),
                     answer @ (Answer::Done
                     | Answer::Ended { .. }
+                    | Answer::Give
                     | Answer::Sessions(_)
                     | Answer::Started { .. }
                     | Answer::Status { .. }) => return Ok(answer),
@@ -154,6 +153,14 @@ impl Control {
         };
         let body = body_len::<Answer>(*head).context("the service's answer")?;
         Ok(body.saturating_add(HEAD).saturating_sub(self.bytes.len()))
+    }
+}
+
+/// A service that turns us away says why and closes its end: that is still to be heard.
+fn still_heard(sent: std::io::Result<()>) -> anyhow::Result<()> {
+    match sent {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context(GONE),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

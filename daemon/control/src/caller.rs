@@ -39,6 +39,26 @@ pub enum NotAllowed {
     },
 }
 
+/// What a caller is, in the eyes of the rules.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Standing {
+    /// Some rule lets him use some policy.
+    Operator,
+    /// He may do everything.
+    Root,
+    /// He may see that the service runs, and nothing else.
+    Stranger,
+}
+
+/// What `caller` is.
+pub fn standing(rules: &[Access], caller: &Caller) -> Standing {
+    match caller.uid {
+        0 => Standing::Root,
+        _ if may_anything(rules, caller) => Standing::Operator,
+        _ => Standing::Stranger,
+    }
+}
+
 /// Who connected, as the kernel noted at connect(2).
 ///
 /// # Errors

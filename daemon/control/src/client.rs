@@ -1,28 +1,34 @@
 //! One connection: frames, bounded in size and time, and the descriptors that come after some.
 //!
-//! **Invariant:** no descriptor is taken but by [`Client::beside`], which is called when the caller
-//! may do what he asks for; what comes anywhere else the kernel throws away (read(2) takes no
-//! control data). close(2) of a received file asks its file system (FUSE_FLUSH), which may be the
-//! caller's own and never answer: descriptors are received and closed on threads of their own,
-//! never by the one thread that serves everybody.
+//! **Invariant:** the one thread that serves everybody neither reads a connection nor closes one. A client may
+//! send descriptors with every byte where the kernel lets him (before 6.16, see
+//! [`custody_sys::channel::set_rights`]), and whoever drops the last copy of one waits for what it leads
+//! to: a socket that lingers (SO_LINGER, socket(7)), a file whose file system is the client's own (FUSE).
+//! That is done by threads that may wait, one for each connection at a time ([`Turn`]), and the
+//! connection keeps its place for as long.
 
 use std::{
     io, mem,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd},
+    sync::Arc,
     time::Duration,
 };
 
-use custody_sys::channel;
+use custody_sys::channel::{self, Rights};
 use custody_wire::{
     frame::{self, FrameError, body_len},
     operator::{Answer, BESIDE, Request},
 };
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::{
+    poll::{PollFd, PollFlags, PollTimeout, poll},
+    sys::socket::{MsgFlags, send},
+};
 use tokio::{
-    io::{AsyncReadExt as _, AsyncWriteExt as _, Interest},
+    io::Interest,
     net::UnixStream,
     runtime::Handle,
-    task::spawn_blocking,
+    sync::{OwnedSemaphorePermit, Semaphore, oneshot},
+    task::{JoinHandle, spawn_blocking},
     time::{Instant, timeout, timeout_at},
 };
 
@@ -57,12 +63,20 @@ impl ClientError {
     }
 }
 
+/// A connection's right to one thread that may wait.
+type Turn = Option<OwnedSemaphorePermit>;
+
 /// One connection of the operators' socket.
 #[derive(Debug)]
 pub struct Client {
-    stream: UnixStream,
+    socket: Arc<UnixStream>,
     bytes: Vec<u8>,
     begun: Option<Instant>,
+    /// A read that a thread makes: what it brings is not lost when nobody waits for it.
+    reading: Option<JoinHandle<io::Result<Vec<u8>>>>,
+    turns: Arc<Semaphore>,
+    /// Dropped after the socket: then whoever closes it has the last copy.
+    _here: oneshot::Sender<()>,
 }
 
 /// Whether a client may stay silent.
@@ -75,12 +89,28 @@ pub enum Silence {
 }
 
 impl Client {
-    /// Over `stream`, as accepted.
-    pub const fn new(stream: UnixStream) -> Self {
+    /// Over `socket`, as accepted. `place` is kept until it is closed.
+    pub fn new<T: Send + 'static>(socket: UnixStream, place: T) -> Self {
+        let socket = Arc::new(socket);
+        let turns = Arc::new(Semaphore::new(1));
+        let (here, gone) = oneshot::channel();
+        let (last, last_turn) = (Arc::clone(&socket), Arc::clone(&turns));
+        drop(tokio::spawn(async move {
+            let _gone: Result<(), _> = gone.await;
+            // What a thread of it still does has its own copy.
+            let turn = last_turn.acquire_owned().await.ok();
+            drop(spawn_blocking(move || {
+                drop(last);
+                drop((turn, place));
+            }));
+        }));
         Self {
-            stream,
+            socket,
             bytes: Vec::new(),
             begun: None,
+            reading: None,
+            turns,
+            _here: here,
         }
     }
 
@@ -98,9 +128,9 @@ impl Client {
                 return frame::parse(bytes.get(HEAD..).unwrap_or_default())
                     .map_err(ClientError::Frame);
             }
-            let mut part = vec![0; missing.min(STEP)];
-            let read = self.stream.read(&mut part);
-            let len = match (self.begun, silence) {
+            let begun = self.begun;
+            let read = self.read(missing.min(STEP));
+            let part = match (begun, silence) {
                 (Some(begun), _) => timeout_at(begun + PATIENCE, read)
                     .await
                     .map_err(|_elapsed| ClientError::Slow(PATIENCE))?,
@@ -110,72 +140,78 @@ impl Client {
                 (None, Silence::Allowed) => read.await,
             }
             .map_err(ClientError::Io)?;
-            if len == 0 {
+            if part.is_empty() {
                 return Err(ClientError::Frame(FrameError::Closed));
             }
             self.begun.get_or_insert_with(Instant::now);
-            self.bytes
-                .extend_from_slice(part.get(..len).unwrap_or_default());
+            self.bytes.extend_from_slice(&part);
         }
     }
 
-    /// The descriptors that come after the request that was read last. `for_as_long` is kept until
-    /// they are closed.
+    /// At most `most` bytes; none at the end. read(2) takes no control data: descriptors that came
+    /// with them the kernel throws away, and the thread waits for that.
+    async fn read(&mut self, most: usize) -> io::Result<Vec<u8>> {
+        loop {
+            let reading = match &mut self.reading {
+                Some(reading) => reading,
+                none => {
+                    self.socket
+                        .async_io(Interest::READABLE, || readable(&self.socket))
+                        .await?;
+                    let turn = turn(&self.turns).await;
+                    let socket = Arc::clone(&self.socket);
+                    none.insert(spawn_blocking(move || {
+                        let mut bytes = vec![0; most];
+                        let read = nix::unistd::read(&socket, &mut bytes);
+                        drop((socket, turn));
+                        bytes.truncate(read?);
+                        Ok(bytes)
+                    }))
+                }
+            };
+            let read = reading.await;
+            self.reading = None;
+            match read? {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
+    }
+
+    /// The descriptors that come after the request that was read last. They are asked for.
     ///
     /// # Errors
     /// When none come, or too many, or the client stalls; the connection is to end.
-    pub async fn beside<T: Clone + Send + 'static>(
-        &mut self,
-        for_as_long: T,
-    ) -> Result<Given<T>, ClientError> {
-        let taken = async {
-            loop {
-                self.stream.readable().await?;
-                let stream = self.stream.as_fd().try_clone_to_owned()?;
-                // Where they are not taken, the thread that received them closes them: it has the
-                // place until it has done so, whether or not anybody waits for it still.
-                let kept = for_as_long.clone();
-                let taken = spawn_blocking(move || {
-                    let taken = take(&stream);
-                    drop(kept);
-                    taken
-                })
-                .await?;
-                match taken {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        // Tokio is to wait for the next edge; not if the bytes came meanwhile,
-                        // for then that edge is over.
-                        drop(
-                            self.stream
-                                .try_io(Interest::READABLE, || readable(&self.stream)),
-                        );
-                    }
-                    taken => return taken,
-                }
-            }
-        };
-        let fds = timeout(PATIENCE, taken)
+    pub async fn beside(&mut self) -> Result<Given, ClientError> {
+        let slow = |_elapsed| ClientError::Slow(PATIENCE);
+        // Until what an earlier request brought is closed.
+        let turn = timeout(PATIENCE, turn(&self.turns)).await.map_err(slow)?;
+        self.set_rights(Rights::Taken)?;
+        self.send(&Answer::Give, &[]).await?;
+        let comes = self
+            .socket
+            .async_io(Interest::READABLE, || readable(&self.socket));
+        timeout(PATIENCE, comes)
             .await
-            .map_err(|_elapsed| ClientError::Slow(PATIENCE))?
+            .map_err(slow)?
             .map_err(ClientError::Io)?;
-        Ok(Given {
-            fds,
-            _for_as_long: Some(for_as_long),
-        })
+        let socket = Arc::clone(&self.socket);
+        let taken = spawn_blocking(move || {
+            // What is not taken is closed here.
+            let fds = take(&socket);
+            drop(socket);
+            Ok(Given { fds: fds?, turn })
+        });
+        let given = taken.await.map_err(io::Error::from).flatten();
+        self.set_rights(Rights::Refused)?;
+        given.map_err(ClientError::Io)
     }
 
-    /// Passes over what comes after the request that was read last, and takes no descriptor.
-    ///
-    /// # Errors
-    /// When the client stalls or is gone.
-    pub async fn pass_over(&mut self) -> Result<(), ClientError> {
-        let mut byte = [0];
-        match timeout(PATIENCE, self.stream.read(&mut byte)).await {
-            Ok(Ok(0)) => Err(ClientError::Frame(FrameError::Closed)),
-            Ok(Ok(_)) if byte == [BESIDE] => Ok(()),
-            Ok(Ok(_)) => Err(ClientError::Io(unannounced())),
-            Ok(Err(error)) => Err(ClientError::Io(error)),
-            Err(_elapsed) => Err(ClientError::Slow(PATIENCE)),
+    /// Where the kernel does not know the option, what else is sent is thrown away as ever.
+    fn set_rights(&self, rights: Rights) -> Result<(), ClientError> {
+        match channel::set_rights(self.as_fd(), rights) {
+            Ok(_known) => Ok(()),
+            Err(error) => Err(ClientError::Io(error)),
         }
     }
 
@@ -196,12 +232,34 @@ impl Client {
     ///
     /// # Errors
     /// When the client is gone or does not read.
-    pub async fn send(&mut self, answer: &Answer, fds: &[OwnedFd]) -> Result<(), ClientError> {
+    pub async fn send(&self, answer: &Answer, fds: &[OwnedFd]) -> Result<(), ClientError> {
         let bytes = frame::frame(answer).map_err(ClientError::Frame)?;
-        match timeout(PATIENCE, write_all(&mut self.stream, &bytes, fds)).await {
+        match timeout(PATIENCE, self.write_all(&bytes, fds)).await {
             Ok(written) => written.map_err(ClientError::Io),
             Err(_elapsed) => Err(ClientError::Slow(PATIENCE)),
         }
+    }
+
+    async fn write_all(&self, bytes: &[u8], fds: &[OwnedFd]) -> io::Result<()> {
+        // The descriptors go beside the first bytes, few enough that the socket takes all or none.
+        let (head, mut rest) = bytes.split_at_checked(HEAD).unwrap_or((bytes, &[]));
+        let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        self.socket
+            .async_io(Interest::WRITABLE, || {
+                channel::send(&self.socket, head, &fds)
+            })
+            .await?;
+        while !rest.is_empty() {
+            let written = self
+                .socket
+                .async_io(Interest::WRITABLE, || {
+                    let socket = self.socket.as_raw_fd();
+                    Ok(send(socket, rest, MsgFlags::MSG_NOSIGNAL)?)
+                })
+                .await?;
+            rest = rest.get(written..).unwrap_or_default();
+        }
+        Ok(())
     }
 }
 
@@ -211,33 +269,43 @@ const HEAD: usize = 4;
 /// The connection itself, as it was accepted: custodyd asks the kernel who is at its other end.
 impl AsFd for Client {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.stream.as_fd()
+        self.socket.as_fd()
     }
 }
 
-/// Descriptors of a client. Dropped, they are closed by a thread that may wait for it.
+/// Descriptors of a client. Dropped, they are closed by a thread that may wait for it: close(2) of a
+/// file asks its file system (FUSE_FLUSH).
 #[derive(Debug)]
-pub struct Given<T: Send + 'static> {
+pub struct Given {
     fds: Vec<OwnedFd>,
-    _for_as_long: Option<T>,
+    turn: Turn,
 }
 
-impl<T: Send + 'static> Given<T> {
+impl Given {
     /// Them.
     pub fn fds(&self) -> &[OwnedFd] {
         &self.fds
     }
 }
 
-impl<T: Send + 'static> Drop for Given<T> {
+impl Drop for Given {
     fn drop(&mut self) {
-        let closing = (mem::take(&mut self.fds), self._for_as_long.take());
+        let (fds, turn) = (mem::take(&mut self.fds), self.turn.take());
+        let closing = move || {
+            drop(fds);
+            drop(turn);
+        };
         match Handle::try_current() {
             // Nobody waits for it: that is the point.
-            Ok(runtime) => drop(runtime.spawn_blocking(move || drop(closing))),
-            Err(_no_runtime) => drop(closing),
+            Ok(runtime) => drop(runtime.spawn_blocking(closing)),
+            Err(_no_runtime) => closing(),
         }
     }
+}
+
+async fn turn(turns: &Arc<Semaphore>) -> Turn {
+    // It is never closed.
+    Arc::clone(turns).acquire_owned().await.ok()
 }
 
 /// Whether something has come; nothing is taken.
@@ -249,31 +317,15 @@ fn readable(stream: impl AsFd) -> io::Result<()> {
     }
 }
 
-fn take(stream: &OwnedFd) -> io::Result<Vec<OwnedFd>> {
+fn take(stream: impl AsFd) -> io::Result<Vec<OwnedFd>> {
     let mut byte = [0];
     let (len, fds) = channel::recv(stream, &mut byte, channel::MAX_FDS)?;
     match len {
         0 => Err(io::ErrorKind::UnexpectedEof.into()),
         _ if byte == [BESIDE] => Ok(fds),
-        _ => Err(unannounced()),
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "another byte than the one that descriptors go beside",
+        )),
     }
-}
-
-fn unannounced() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        "another byte than the one that descriptors go beside",
-    )
-}
-
-async fn write_all(stream: &mut UnixStream, bytes: &[u8], fds: &[OwnedFd]) -> io::Result<()> {
-    // The descriptors go beside the first bytes, few enough that the socket takes all or none.
-    let (head, rest) = bytes.split_at_checked(HEAD).unwrap_or((bytes, &[]));
-    let fds: Vec<BorrowedFd<'_>> = fds.iter().map(|fd| fd.as_fd()).collect();
-    stream
-        .async_io(Interest::WRITABLE, || {
-            channel::send(stream.as_fd(), head, &fds)
-        })
-        .await?;
-    stream.write_all(rest).await
 }

@@ -8,12 +8,14 @@
 //! |---|---|
 //! | [`caller`] | who is at the other end, and what the rules let him do |
 //! | [`client`] | frames and descriptors of one connection, bounded in size and time |
+//! | `closing` | connections that were not let in, on their way to be closed |
 //! | [`command`] | the command's memory file: sealed, small enough, well formed |
 //! | [`custodyd`] | orders to custodyd, and its notices to whoever waits |
 //! | [`opening`] | the gate: opening and closing a session |
+//! | [`places`] | how many connections each user may have |
 //! | [`policies`] | which policies there are |
 //! | [`run`] | one session from the request to its end |
-//! | [`serve`] | the listener, the limits, the small requests |
+//! | [`serve`] | the listener, who is let in, the small requests |
 //! | [`sessions`] | which sessions there are, and whose |
 //! | [`workspace`] | a folder that a caller may give away, and its path |
 //!
@@ -23,9 +25,11 @@
 
 pub mod caller;
 pub mod client;
+mod closing;
 pub mod command;
 pub mod custodyd;
 pub mod opening;
+pub mod places;
 pub mod policies;
 pub mod run;
 pub mod serve;

@@ -8,7 +8,7 @@ use custody_config::Config;
 use custody_control::{
     custodyd::Custodyd,
     opening::Gate,
-    serve::{Service, serve},
+    serve::{Service, THREADS_MAX, serve},
     sessions::Sessions,
 };
 use custody_service::begin;
@@ -60,8 +60,12 @@ fn run() -> anyhow::Result<()> {
 
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .max_blocking_threads(THREADS_MAX)
         .build()
         .context("tokio")?;
+    // Never dropped: that would wait for threads that wait for clients, and close their connections
+    // here. A process that exits closes without lingering (inet_release(), net/ipv4/af_inet.c).
+    let runtime: &'static _ = Box::leak(Box::new(runtime));
     runtime.block_on(async {
         let custodyd = Custodyd::new(channel).context("the channel to custodyd")?;
         let listener = UnixListener::from_std(listener).context("the operators' listener")?;

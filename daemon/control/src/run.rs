@@ -2,7 +2,6 @@
 
 use std::{
     os::fd::{AsFd as _, BorrowedFd, OwnedFd},
-    sync::Arc,
     time::Duration,
 };
 
@@ -24,7 +23,7 @@ use crate::{
     custodyd::{Notice, OrderError},
     opening::OpenError,
     policies,
-    serve::{Place, Service},
+    serve::Service,
     sessions::Listed,
     workspace::{self, WorkspaceError},
 };
@@ -76,8 +75,7 @@ enum Refusal {
     Workspace(#[from] WorkspaceError),
 }
 
-/// Runs what `request` asks for, and answers until it is over. `place` is kept until what the client
-/// gave is closed.
+/// Runs what `request` asks for, and answers until it is over.
 ///
 /// # Errors
 /// When the connection is to end; the session is over by then.
@@ -86,26 +84,21 @@ pub(crate) async fn run(
     client: &mut Client,
     caller: &Caller,
     request: operator::Run,
-    place: Arc<Place>,
 ) -> Result<(), ClientError> {
-    // Whoever may not run this gets no descriptor taken from him.
+    // Whoever may not run this is asked for no descriptor.
     let begun = match admit(service, caller, &request) {
-        // What is run is known: nothing that he gives is looked at.
+        // What is run is known: nothing is asked for.
         Ok(policy) if policy.as_str() == doctor::POLICY => {
-            client.pass_over().await?;
             match one_doctor(service, caller, &policy) {
                 Ok(command) => start(service, client, caller, request, policy, &[command]).await,
                 Err(refusal) => Err(refusal),
             }
         }
         Ok(policy) => {
-            let given = client.beside(place).await?;
+            let given = client.beside().await?;
             start(service, client, caller, request, policy, given.fds()).await
         }
-        Err(refusal) => {
-            client.pass_over().await?;
-            Err(refusal)
-        }
+        Err(refusal) => Err(refusal),
     };
     let answer = match begun {
         Ok((listed, notices)) => {

@@ -1,15 +1,11 @@
 //! The operators' listener, the limits, and the requests that are answered at once.
 
-use std::{
-    collections::HashMap,
-    convert::Infallible,
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{convert::Infallible, os::fd::AsFd, path::PathBuf, sync::Arc, time::Duration};
 
 use custody_config::{Access, Caller, Uids};
+use custody_sys::channel;
 use custody_wire::{
+    frame,
     operator::{Answer, Request},
     supervise::ControlOrder,
 };
@@ -20,19 +16,19 @@ use tokio::{
 };
 
 use crate::{
-    caller,
+    caller::{self, Standing},
     client::{Client, ClientError, Silence},
+    closing::{Closers, Room},
     custodyd::Custodyd,
     opening::Gate,
+    places::{CONNECTIONS_MAX, CONNECTIONS_PER_UID, Place, Places, STRANGERS_MAX},
     policies, run,
     sessions::Sessions,
 };
 
-/// The most connections at once; a session holds one.
-pub const CONNECTIONS_MAX: usize = 1024;
-
-/// The most connections of one uid, root excepted: no user takes the places of the others.
-pub const CONNECTIONS_PER_UID: usize = 64;
+/// The most threads that may wait for clients: one for each connection, and one for each user whose
+/// connections were not let in.
+pub const THREADS_MAX: usize = 2 * (CONNECTIONS_MAX + STRANGERS_MAX);
 
 /// How long `stop` waits until everything of the session is gone.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
@@ -59,21 +55,15 @@ pub struct Service {
 
 /// Accepts and serves, for ever.
 pub async fn serve(service: Arc<Service>, listener: UnixListener) -> Infallible {
-    let places = Places::default();
+    let door = Door {
+        service,
+        places: Places::default(),
+        closers: Closers::new(),
+    };
     loop {
+        let room = door.closers.room().await;
         match listener.accept().await {
-            Ok((stream, _)) => {
-                let service = Arc::clone(&service);
-                let places = places.clone();
-                tokio::spawn(async move {
-                    if let Err(error) = admit(&service, &places, stream).await
-                        && !error.is_end()
-                    {
-                        let source = std::error::Error::source(&error).map(ToString::to_string);
-                        tracing::info!(%error, source = ?source.unwrap_or_default(), "a client was dropped");
-                    }
-                });
-            }
+            Ok((stream, _)) => door.answer(stream, room),
             Err(error) => {
                 tracing::warn!(%error, "accept failed");
                 sleep(ACCEPT_PAUSE).await;
@@ -83,31 +73,92 @@ pub async fn serve(service: Arc<Service>, listener: UnixListener) -> Infallible 
     }
 }
 
-async fn admit(service: &Service, places: &Places, stream: UnixStream) -> Result<(), ClientError> {
-    let caller = caller::at(&stream).map_err(ClientError::Io)?;
-    let mut client = Client::new(stream);
-    if let Err(why) = caller::outside(&service.uids, &caller) {
-        tracing::warn!(
-            uid = caller.uid,
-            "a session's uid connected to the operators' socket"
-        );
-        let why = why.to_string();
-        return client.send(&Answer::Refused { why }, &[]).await;
+/// Who is let in, and what becomes of whoever is not.
+struct Door {
+    service: Arc<Service>,
+    places: Places,
+    closers: Closers,
+}
+
+impl Door {
+    /// Serves `stream`, or sees to it that it is closed.
+    fn answer(&self, stream: UnixStream, room: Room) {
+        let mut whose = (Standing::Stranger, 0);
+        match self.admit(&stream, &mut whose) {
+            Ok((caller, place)) => {
+                let client = Client::new(stream, place);
+                drop(tokio::spawn(converse(
+                    Arc::clone(&self.service),
+                    client,
+                    caller,
+                )));
+            }
+            Err(why) => {
+                say(&stream, why);
+                let (standing, uid) = whose;
+                self.closers.close(standing, uid, stream, room);
+            }
+        }
     }
-    let Some(place) = places.take(caller.uid).map(Arc::new) else {
-        let why = format!(
-            "too many connections; at most {CONNECTIONS_PER_UID} for one user and \
-             {CONNECTIONS_MAX} for all: stop a session or try again"
-        );
-        return client.send(&Answer::Refused { why }, &[]).await;
-    };
+
+    /// Who is at the other end, and his place; or why he is turned away. `whose` becomes what is known
+    /// of him.
+    fn admit(
+        &self,
+        stream: impl AsFd,
+        whose: &mut (Standing, u32),
+    ) -> Result<(Caller, Place), String> {
+        let caller = caller::at(&stream).map_err(|error| {
+            tracing::warn!(%error, "a client cannot be known");
+            "the service cannot tell who you are; look at its log".to_owned()
+        })?;
+        whose.1 = caller.uid;
+        if let Err(why) = caller::outside(&self.service.uids, &caller) {
+            tracing::warn!(
+                uid = caller.uid,
+                "a session's uid connected to the operators' socket"
+            );
+            return Err(why.to_string());
+        }
+        whose.0 = caller::standing(&self.service.access, &caller);
+        match self.places.take(whose.0, caller.uid) {
+            Some(place) => Ok((caller, place)),
+            None => Err(format!(
+                "too many connections; at most {CONNECTIONS_PER_UID} for one user, \
+                 {CONNECTIONS_MAX} for all whom a rule admits and {STRANGERS_MAX} for all others: \
+                 stop a session or try again"
+            )),
+        }
+    }
+}
+
+/// Says why, if the client's buffer takes it: it is the first that he hears.
+fn say(stream: impl AsFd, why: String) {
+    let said = frame::frame(&Answer::Refused { why })
+        .map_err(std::io::Error::other)
+        .and_then(|bytes| channel::send(stream, &bytes, &[]));
+    if let Err(error) = said {
+        tracing::debug!(%error, "a client did not hear why he is turned away");
+    }
+}
+
+async fn converse(service: Arc<Service>, mut client: Client, caller: Caller) {
+    if let Err(error) = obey(&service, &mut client, &caller).await
+        && !error.is_end()
+    {
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        tracing::info!(%error, source = ?source.unwrap_or_default(), "a client was dropped");
+    }
+}
+
+async fn obey(service: &Service, client: &mut Client, caller: &Caller) -> Result<(), ClientError> {
     loop {
         match client.next(Silence::Bounded).await? {
             Request::Run(request) => {
-                run::run(service, &mut client, &caller, request, Arc::clone(&place)).await?;
+                run::run(service, client, caller, request).await?;
             }
             Request::List => {
-                let sessions = service.sessions.seen_by(&caller);
+                let sessions = service.sessions.seen_by(caller);
                 client.send(&Answer::Sessions(sessions), &[]).await?;
             }
             Request::Signal { .. } => {
@@ -115,11 +166,11 @@ async fn admit(service: &Service, places: &Places, stream: UnixStream) -> Result
                 client.send(&Answer::Refused { why }, &[]).await?;
             }
             Request::Status => {
-                let answer = status(service, &caller);
+                let answer = status(service, caller);
                 client.send(&answer, &[]).await?;
             }
             Request::Stop { session } => {
-                let answer = stop(service, &caller, session).await;
+                let answer = stop(service, caller, session).await;
                 client.send(&answer, &[]).await?;
             }
         }
@@ -165,62 +216,5 @@ async fn stop(service: &Service, caller: &Caller, session: SessionId) -> Answer 
                 "session `{session}` is being stopped and is not gone yet; see `custody ps`"
             ),
         },
-    }
-}
-
-/// How many connections each uid has.
-#[derive(Clone, Debug, Default)]
-struct Places(Arc<Mutex<HashMap<u32, usize>>>);
-
-impl Places {
-    fn take(&self, uid: u32) -> Option<Place> {
-        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let all: usize = taken.values().sum();
-        let his = taken.get(&uid).copied().unwrap_or(0);
-        if all >= CONNECTIONS_MAX || (uid != 0 && his >= CONNECTIONS_PER_UID) {
-            return None;
-        }
-        taken.insert(uid, his.saturating_add(1));
-        Some(Place {
-            places: self.clone(),
-            uid,
-        })
-    }
-}
-
-/// A connection's place. It is taken until everything that the client gave is closed.
-#[derive(Debug)]
-pub(crate) struct Place {
-    places: Places,
-    uid: u32,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut taken = self.places.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(his) = taken.get_mut(&self.uid) {
-            *his = his.saturating_sub(1);
-            if *his == 0 {
-                taken.remove(&self.uid);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_user_leaves_places_for_the_others() {
-        let places = Places::default();
-        let his: Vec<_> = (0..CONNECTIONS_PER_UID)
-            .map(|_| places.take(1000).unwrap())
-            .collect();
-        assert!(places.take(1000).is_none());
-        assert!(places.take(1001).is_some());
-        drop(his);
-        assert!(places.take(1000).is_some());
-        assert_eq!(places.0.lock().unwrap().len(), 0, "places are given back");
     }
 }

@@ -23,6 +23,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use custody_sys::channel::{self, Rights};
 use nix::fcntl::{Flock, FlockArg};
 
 use crate::{
@@ -161,6 +162,7 @@ impl Places {
         let path = self.runtime.join("control.sock");
         if let Some(kept) = kept.filter(|kept| kept::is_at(kept, &path)) {
             tracing::info!("the operators' listener was kept");
+            refuse_descriptors(&kept, &path)?;
             return Ok(kept);
         }
         match fs::remove_file(&path) {
@@ -170,6 +172,7 @@ impl Places {
             Ok(()) | Err(_) => {}
         }
         let listener = UnixListener::bind(&path).map_err(make(&path))?;
+        refuse_descriptors(&listener, &path)?;
         // Everyone may connect; who he is the kernel says, what he may do the configuration.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).map_err(make(&path))?;
         kept::give(&listener);
@@ -184,6 +187,18 @@ impl Places {
         let path = self.runtime.join("control.sock");
         fs::remove_file(&path).map_err(make(&path))
     }
+}
+
+/// Control asks for descriptors when it knows who would give them. Where the kernel cannot refuse them
+/// until then, it closes what nobody asked for on threads of their own.
+fn refuse_descriptors(listener: &UnixListener, path: &Path) -> Result<(), PlaceError> {
+    let known = channel::set_rights(listener, Rights::Refused).map_err(make(path))?;
+    if !known {
+        tracing::info!(
+            "the kernel is older than 6.16: every user can send custody-control descriptors"
+        );
+    }
+    Ok(())
 }
 
 fn folder(path: &Path, ids: Ids, mode: u32) -> Result<(), PlaceError> {

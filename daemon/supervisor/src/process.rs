@@ -13,7 +13,7 @@ use std::{
 
 use custody_sys::{
     cgroup::Cgroup,
-    channel,
+    channel::{self, Rights},
     clone::{Child, Namespaces, Spawn, spawn},
     pidfd,
 };
@@ -241,6 +241,10 @@ impl Process {
         };
         self.deadline = None;
         self.launching = false;
+        // From here on it is, or may become, a program that gives nothing.
+        if let Some(channel) = &self.channel {
+            channel::set_rights(channel, Rights::Refused).map_err(ProcessError::Channel)?;
+        }
         Ok(Some((frame::parse(&bytes)?, fds)))
     }
 

@@ -3,10 +3,11 @@
 //! **Invariant:** a message is taken whole or not at all. What was cut (MSG_TRUNC, MSG_CTRUNC) is
 //! an error, and every descriptor that came with it is closed.
 
-// UNSAFETY: nix closes nothing when the control data was cut, so recvmsg(2) is called here.
+// UNSAFETY: nix closes nothing when the control data was cut, so recvmsg(2) is called here; and it
+// does not know SO_PASSRIGHTS.
 #![expect(
     unsafe_code,
-    reason = "recvmsg(2) with SCM_RIGHTS, descriptors owned at once"
+    reason = "recvmsg(2) with SCM_RIGHTS, descriptors owned at once; setsockopt(2) with SO_PASSRIGHTS"
 )]
 
 use std::{
@@ -48,6 +49,51 @@ fn pair(kind: SockType) -> io::Result<(OwnedFd, OwnedFd)> {
         SockFlag::SOCK_CLOEXEC,
     )?)
 }
+
+/// Whether descriptors may be sent to a socket.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Rights {
+    /// sendmsg(2) of whoever tries fails with EPERM: nothing of his waits in the socket, for whoever
+    /// reads or closes it to close.
+    Refused,
+    /// As every socket is born.
+    Taken,
+}
+
+/// Says whether descriptors may be sent to `socket`, a unix socket (SO_PASSRIGHTS). What is accepted
+/// from a listener begins with the listener's answer. `false` where the kernel is older than 6.16 and
+/// does not know the option: then everyone may.
+///
+/// # Errors
+/// When setsockopt(2) fails otherwise.
+pub fn set_rights(socket: impl AsFd, rights: Rights) -> io::Result<bool> {
+    let value: libc::c_int = match rights {
+        Rights::Refused => 0,
+        Rights::Taken => 1,
+    };
+    // SAFETY: the socket is borrowed, and the option's value is one int that outlives the call
+    // (sk_setsockopt(), net/core/sock.c).
+    let set = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            (&raw const value).cast(),
+            length(size_of::<libc::c_int>()),
+        )
+    };
+    if set == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::ENOPROTOOPT) => Ok(false),
+        Some(_) | None => Err(error),
+    }
+}
+
+/// include/uapi/asm-generic/socket.h of Linux 6.16, unknown to libc.
+const SO_PASSRIGHTS: libc::c_int = 83;
 
 /// Sends one message with descriptors. Never raises SIGPIPE. EAGAIN comes back as
 /// [`io::ErrorKind::WouldBlock`] when `to` is non-blocking.
@@ -251,6 +297,43 @@ mod tests {
         send(&a, b"x", &[fd.as_fd(); MAX_FDS]).unwrap();
         let (_, fds) = recv(&b, &mut [0; 8], MAX_FDS).unwrap();
         assert_eq!(fds.len(), MAX_FDS);
+    }
+
+    #[test]
+    fn to_a_socket_that_takes_no_descriptors_bytes_alone_are_sent() {
+        let (a, b) = pair_stream().unwrap();
+        if !set_rights(&b, Rights::Refused).unwrap() {
+            println!("not attempted: needs SO_PASSRIGHTS (Linux 6.16)");
+            return;
+        }
+        let fd = null();
+        let error = send(&a, b"x", &[fd.as_fd()]).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+        send(&a, b"y", &[]).unwrap();
+        set_rights(&b, Rights::Taken).unwrap();
+        send(&a, b"z", &[fd.as_fd()]).unwrap();
+        let mut buffer = [0; 8];
+        let (len, fds) = recv(&b, &mut buffer, 1).unwrap();
+        assert_eq!((&buffer[..len], fds.len()), (&b"yz"[..], 1));
+    }
+
+    #[test]
+    fn what_is_accepted_takes_no_descriptors_if_its_listener_takes_none() {
+        use std::os::unix::net::{UnixListener, UnixStream};
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        if !set_rights(&listener, Rights::Refused).unwrap() {
+            println!("not attempted: needs SO_PASSRIGHTS (Linux 6.16)");
+            return;
+        }
+        // Before it is accepted, too.
+        let client = UnixStream::connect(&path).unwrap();
+        let fd = null();
+        assert!(send(&client, b"x", &[fd.as_fd()]).is_err());
+        let (_server, _) = listener.accept().unwrap();
+        assert!(send(&client, b"x", &[fd.as_fd()]).is_err());
     }
 
     #[test]

@@ -124,22 +124,10 @@ pub fn leave_open(fd: OwnedFd) {
 /// # Errors
 /// When close_range(2) fails.
 pub fn close_from(first: RawFd) -> io::Result<()> {
-    close_range(first, 0)
-}
-
-/// Marks every descriptor from `first` up close-on-exec (close_range(2), CLOSE_RANGE_CLOEXEC).
-///
-/// # Errors
-/// When close_range(2) fails.
-pub fn close_on_exec_from(first: RawFd) -> io::Result<()> {
-    close_range(first, libc::CLOSE_RANGE_CLOEXEC)
-}
-
-fn close_range(first: RawFd, flags: libc::c_uint) -> io::Result<()> {
     let first = libc::c_uint::try_from(first).map_err(|_negative| io::ErrorKind::InvalidInput)?;
-    let last = libc::c_uint::MAX;
+    let (last, flags): (libc::c_uint, libc::c_uint) = (libc::c_uint::MAX, 0);
     // SAFETY: descriptors that an OwnedFd still names may be closed under it; by contract the
-    // caller of `close_from` executes or exits next and uses none of them.
+    // caller executes or exits next and uses none of them.
     if unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) } < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -2,10 +2,11 @@
 //!
 //! The caller is who the kernel says (SO_PEERCRED, unix(7)); no message names him.
 //!
-//! A request's descriptors come after its frame, beside one byte of their own ([`BESIDE`]): control
-//! takes none before it knows who asks, for what, and that he may. Whoever closes a received
-//! descriptor waits for the file system that it is of (close(2) of a file on FUSE), so none is taken
-//! from just anyone.
+//! A request's descriptors come after its frame, beside one byte of their own ([`BESIDE`]), when control
+//! has said that it takes them ([`Answer::Give`]), which it does when it knows who asks, for what, and
+//! that he may. Whoever drops the last copy of a descriptor waits for what it leads to (a socket that
+//! lingers, a file on FUSE), so none is taken from just anyone, and where the kernel knows
+//! SO_PASSRIGHTS (6.16) none can be sent before.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ use crate::{Message, launch::WindowSize, layer, profile::Profile, supervise::End
 /// Where control listens.
 pub const SOCKET: &str = "/run/custody/control.sock";
 
-/// The byte that a request's descriptors go beside, right after the request's frame.
+/// The byte that a request's descriptors go beside, after [`Answer::Give`].
 pub const BESIDE: u8 = 0;
 
 /// CLI → control.
@@ -25,8 +26,8 @@ pub const BESIDE: u8 = 0;
 pub enum Request {
     /// Which sessions are there?
     List,
-    /// Run a command confined. After it, beside [`BESIDE`]: the command memfd, then the workspace if
-    /// `workspace`.
+    /// Run a command confined. After [`Answer::Give`], beside [`BESIDE`]: the command memfd, then the
+    /// workspace if `workspace`. For `custody doctor`'s policy nothing is asked for.
     Run(Run),
     /// Send a signal to the session that this connection runs.
     Signal {
@@ -76,6 +77,8 @@ pub enum Answer {
         /// How.
         end: End,
     },
+    /// The request may be: send what goes beside it.
+    Give,
     /// Not done.
     Refused {
         /// Why, and what to do now.

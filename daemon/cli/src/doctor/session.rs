@@ -1,10 +1,10 @@
 //! A throwaway session of one profile, and what the kernel answered in it.
 
-use std::{fs::File, io::Read as _, os::fd::AsFd as _, path::Path};
+use std::{fs::File, io::Read as _, path::Path};
 
 use anyhow::{Context as _, bail};
 use custody_wire::{
-    doctor::{POLICY, PRINTED_MAX, command},
+    doctor::{POLICY, PRINTED_MAX},
     layer::Report as LayerReport,
     operator::{Answer, Request, Run},
     profile::Profile,
@@ -46,7 +46,6 @@ pub fn is_expected(profile: Profile, step: &str) -> bool {
 /// # Errors
 /// When the service goes away, or says what it should not.
 pub fn try_out(socket: &Path, profile: Profile) -> anyhow::Result<Tried> {
-    let memory = custody_sys::memfd::sealed(c"command", &command()).context("memfd_create(2)")?;
     let request = Request::Run(Run {
         policy: Some(PolicyName::parse(POLICY)?),
         profile: Some(profile),
@@ -57,8 +56,7 @@ pub fn try_out(socket: &Path, profile: Profile) -> anyhow::Result<Tried> {
         tty: None,
     });
     let mut control = Control::connect(socket)?;
-    control.send(&request, &[memory.as_fd()])?;
-    drop(memory);
+    control.send(&request)?;
     let mut started = None;
     loop {
         let (answer, fds) = match control.hear()? {

@@ -30,6 +30,10 @@ use crate::{
 /// How the session came to its end.
 pub(super) struct Attendance<'a> {
     pub(super) control: &'a mut Control,
+    /// The command and the workspace, until the service asks for them.
+    pub(super) given: Vec<OwnedFd>,
+    /// Signals that came before that.
+    pub(super) early: Vec<i32>,
     pub(super) signals: &'a Signals,
     /// The command has a private pty.
     pub(super) tty: bool,
@@ -95,6 +99,13 @@ impl Attendance<'_> {
         };
         match answer {
             Answer::Ended { end } => Ok(Some(end)),
+            Answer::Give => {
+                let given = std::mem::take(&mut self.given);
+                let fds: Vec<BorrowedFd<'_>> = given.iter().map(|fd| fd.as_fd()).collect();
+                self.control.give(&fds)?;
+                self.forward_early()?;
+                Ok(None)
+            }
             Answer::Refused { why } => bail!("{why}"),
             Answer::Started {
                 session: _,
@@ -102,6 +113,8 @@ impl Attendance<'_> {
                 layers,
                 weaknesses,
             } => {
+                self.given.clear();
+                self.forward_early()?;
                 if self.layers {
                     show(&layers);
                 }
@@ -154,15 +167,26 @@ impl Attendance<'_> {
     fn obey_signals(&mut self, shared: &Shared) -> anyhow::Result<()> {
         while let Some(wish) = self.signals.next().context("signalfd(2)")? {
             match wish {
-                Wish::Forward(signal) => self.control.send(&Request::Signal { signal }, &[])?,
+                Wish::Forward(signal) => self.forward(signal)?,
                 Wish::Resize if shared.master.is_some() => resize(shared),
-                Wish::Resize => {
-                    let signal = Signal::SIGWINCH as i32;
-                    self.control.send(&Request::Signal { signal }, &[])?;
-                }
+                Wish::Resize => self.forward(Signal::SIGWINCH as i32)?,
                 Wish::Suspend => suspend(shared)?,
             }
         }
+        Ok(())
+    }
+
+    fn forward_early(&mut self) -> anyhow::Result<()> {
+        let early = std::mem::take(&mut self.early);
+        early.into_iter().try_for_each(|it| self.forward(it))
+    }
+
+    /// What goes beside the request comes first.
+    fn forward(&mut self, signal: i32) -> anyhow::Result<()> {
+        if self.given.is_empty() {
+            return self.control.send(&Request::Signal { signal });
+        }
+        self.early.push(signal);
         Ok(())
     }
 }

@@ -17,7 +17,7 @@ use std::{
     collections::{BTreeMap, btree_map::Entry},
     fmt::Display,
     io::{self, IsTerminal as _},
-    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    os::fd::OwnedFd,
     path::Path,
 };
 
@@ -57,19 +57,16 @@ pub fn run(socket: &Path, run: args::Run) -> anyhow::Result<Exit> {
     let tty = request.tty.is_some();
     let command = command.sealed()?;
     let workspace = run.workdir.as_deref().map(open).transpose()?;
-    let fds: Vec<BorrowedFd<'_>> = [Some(&command), workspace.as_ref()]
-        .into_iter()
-        .flatten()
-        .map(|fd| fd.as_fd())
-        .collect();
+    let given: Vec<OwnedFd> = std::iter::once(command).chain(workspace).collect();
 
     // Before anything is begun: a signal is for the command from here on.
     let signals = Signals::new().context("signalfd(2)")?;
     let mut control = Control::connect(socket)?;
-    control.send(&Request::Run(request), &fds)?;
-    drop((command, workspace));
+    control.send(&Request::Run(request))?;
     let end = Attendance {
         control: &mut control,
+        given,
+        early: Vec::new(),
         signals: &signals,
         tty,
         layers: run.layers,

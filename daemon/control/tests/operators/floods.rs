@@ -17,6 +17,7 @@ use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 use crate::{
     fuse::Unclosing,
+    linger::{Attack, Peer},
     peers::{Client, Control, a_run, client_of, command, is_root},
 };
 
@@ -49,7 +50,7 @@ fn rubbish_ends_its_connection_alone() {
         b"GET / HTTP/1.1\r\n\r\n",
     ] {
         let mut client = control.client();
-        client.0.write_all(rubbish).unwrap();
+        client.stream.write_all(rubbish).unwrap();
         assert!(client.hear().is_none(), "{rubbish:?}");
     }
     let answer = other.ask(&Request::List, &[]);
@@ -125,7 +126,8 @@ fn a_file_that_cannot_be_closed_keeps_nobody_waiting() {
         return;
     }
     // Before the mount, which a test that fails takes away first: until then it cannot end.
-    let control = Control::start("[[access]]\nuids = [4001]\npolicies = ['mail']\n");
+    let control =
+        Control::start_where_everyone_sends("[[access]]\nuids = [4001]\npolicies = ['mail']\n");
     let Some(unclosing) = Unclosing::mount() else {
         eprintln!("not attempted: needs /dev/fuse and mount(2)");
         return;
@@ -160,7 +162,7 @@ fn descriptors_that_nobody_asked_for_are_closed() {
     if !is_root() {
         return;
     }
-    let control = Control::start("");
+    let control = Control::start_where_everyone_sends("");
     let before = open_files(&control);
     for _ in 0..20 {
         let mut client = control.client();
@@ -196,7 +198,7 @@ fn a_request_that_never_ends_is_given_up() {
     }
     let control = Control::start("");
     let mut slow = control.client();
-    slow.0.write_all(&[200, 0, 0]).unwrap();
+    slow.stream.write_all(&[200, 0, 0]).unwrap();
     is_served(&control);
     let asked = Instant::now();
     assert!(slow.hear().is_none());
@@ -214,7 +216,7 @@ fn a_request_in_small_pieces_is_one_request() {
     let control = Control::start("");
     let mut client = control.client();
     for byte in frame::frame(&Request::Status).unwrap() {
-        client.0.write_all(&[byte]).unwrap();
+        client.stream.write_all(&[byte]).unwrap();
         std::thread::sleep(Duration::from_millis(2));
     }
     assert!(matches!(client.hear(), Some(Answer::Status { .. })));
@@ -251,12 +253,12 @@ fn a_flood_of_requests_that_nobody_reads_disturbs_nobody() {
     }
     let control = Control::start("");
     let flood = control.client();
-    flood.0.set_nonblocking(true).unwrap();
+    flood.stream.set_nonblocking(true).unwrap();
     let status = frame::frame(&Request::Status).unwrap();
     let flooded = std::thread::spawn(move || {
         let until = Instant::now() + Duration::from_secs(1);
         while Instant::now() < until {
-            if (&flood.0).write(&status).is_err() {
+            if (&flood.stream).write(&status).is_err() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
@@ -284,7 +286,7 @@ fn a_flood_of_signals_reaches_custodyd_at_a_humans_pace() {
     for _ in 0..2_000 {
         flood.extend_from_slice(&signal);
     }
-    client.0.write_all(&flood).unwrap();
+    client.stream.write_all(&flood).unwrap();
     let until = Instant::now() + Duration::from_millis(500);
     let mut orders = 0;
     while Instant::now() < until {
@@ -298,4 +300,140 @@ fn a_flood_of_signals_reaches_custodyd_at_a_humans_pace() {
         "{orders} orders in half a second"
     );
     is_served(&control);
+}
+
+/// How many threads of control wait in read(2), close(2) or recvmsg(2): its sockets do not block, so
+/// they wait for what a client sent to be closed (proc_pid_syscall(5)).
+fn hanging(control: &Control) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", control.child.id())).unwrap();
+    tasks
+        .filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("syscall")).ok())
+        .filter(|call| ["0 ", "3 ", "47 "].iter().any(|it| call.starts_with(it)))
+        .count()
+}
+
+fn comes_to_hang(control: &Control, count: usize) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while hanging(control) < count {
+        assert!(
+            Instant::now() < end,
+            "{} of {count} closings hang",
+            hanging(control)
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+const OPERATOR: &str = "[[access]]\nuids = [4001]\npolicies = ['mail']\n";
+
+#[test]
+fn what_a_client_sent_and_cannot_be_closed_keeps_nobody_waiting() {
+    if !is_root() {
+        return;
+    }
+    let control = Control::start_where_everyone_sends(OPERATOR);
+    let mut peer = Peer::listen();
+    // Of an agent's uid, which is turned away, of a stranger, and of one who may do something.
+    let attacks = [
+        (1_900_000_001, Attack::Gone, 1),
+        (4002, Attack::Beside, 1),
+        (4002, Attack::Gone, 1),
+        (4002, Attack::Unread, 1),
+        (4001, Attack::Asked, 1),
+        (4001, Attack::Beside, 1),
+        (4001, Attack::Gone, 1),
+        (4001, Attack::Unread, 1),
+    ];
+    let sent = peer.attack(&control, &attacks);
+    assert_eq!(sent, [true; 8]);
+    comes_to_hang(&control, 8);
+    for _ in 0..20 {
+        is_served(&control);
+    }
+    for uid in [4001, 4002] {
+        let answer = client_of(uid, &control.socket()).ask(&Request::List, &[]);
+        assert!(matches!(answer, Answer::Sessions(_)), "{answer:?}");
+    }
+    assert_eq!(hanging(&control), 8);
+}
+
+#[test]
+fn a_connection_that_is_not_closed_yet_has_its_place_still() {
+    if !is_root() {
+        return;
+    }
+    let control = Control::start_where_everyone_sends(OPERATOR);
+    let mut peer = Peer::listen();
+    // Those beyond 64 are turned away and take one thread, however many they are.
+    peer.attack(&control, &[(4001, Attack::Gone, 100)]);
+    comes_to_hang(&control, 65);
+    let mut late = client_of(4001, &control.socket());
+    match late.hear() {
+        Some(Answer::Refused { why }) => assert!(why.contains("at most 64"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    is_served(&control);
+    let mut other = client_of(4002, &control.socket());
+    let answer = other.ask(&Request::List, &[]);
+    assert!(matches!(answer, Answer::Sessions(_)), "{answer:?}");
+    assert_eq!(
+        hanging(&control),
+        65,
+        "one thread for all who are turned away"
+    );
+
+    // The connections end, and he has his places again.
+    drop(peer);
+    let end = Instant::now() + Duration::from_secs(20);
+    while hanging(&control) > 0 {
+        assert!(Instant::now() < end);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let answer = client_of(4001, &control.socket()).ask(&Request::List, &[]);
+    assert!(matches!(answer, Answer::Sessions(_)), "{answer:?}");
+}
+
+#[test]
+fn where_the_kernel_can_refuse_descriptors_nobody_sends_one_before_he_is_asked() {
+    if !is_root() {
+        return;
+    }
+    let control = Control::start(OPERATOR);
+    let (probe, _other) = custody_sys::channel::pair_stream().unwrap();
+    let refused = custody_sys::channel::Rights::Refused;
+    if !custody_sys::channel::set_rights(&probe, refused).unwrap() {
+        eprintln!("not attempted: needs SO_PASSRIGHTS (Linux 6.16)");
+        return;
+    }
+    let mut peer = Peer::listen();
+    let attacks = [Attack::Beside, Attack::Gone, Attack::Unread]
+        .into_iter()
+        .flat_map(|how| [(4001, how, 2), (4002, how, 2)]);
+    let sent = peer.attack(&control, &attacks.collect::<Vec<_>>());
+    assert_eq!(sent, [false; 6]);
+    is_served(&control);
+    assert_eq!(hanging(&control), 0);
+    // Asked for it he may, and it hangs him alone.
+    assert_eq!(peer.attack(&control, &[(4001, Attack::Asked, 1)]), [true]);
+    comes_to_hang(&control, 1);
+    is_served(&control);
+}
+
+#[test]
+fn a_closing_that_hangs_does_not_keep_control_from_ending() {
+    if !is_root() {
+        return;
+    }
+    let mut control = Control::start_where_everyone_sends(OPERATOR);
+    let mut peer = Peer::listen();
+    let attacks = [(4001, Attack::Gone, 2), (4002, Attack::Beside, 2)];
+    peer.attack(&control, &attacks);
+    comes_to_hang(&control, 4);
+    let (spare, _) = custody_sys::channel::pair_seqpacket().unwrap();
+    drop(std::mem::replace(&mut control.orders.0, spare));
+    let end = Instant::now() + Duration::from_secs(10);
+    while control.child.try_wait().unwrap().is_none() {
+        assert!(Instant::now() < end, "it does not end");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }

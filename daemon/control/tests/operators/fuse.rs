@@ -14,7 +14,7 @@ use std::{
     thread::JoinHandle,
 };
 
-use custody_wire::operator::Request;
+use custody_wire::operator::{Answer, Request};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 
 /// Opcodes.
@@ -73,7 +73,7 @@ impl Unclosing {
     /// the file open can neither end nor execute: a test that forks must not have it.
     pub(crate) fn giver(&self, uid: u32, socket: &Path, request: &Request, count: usize) -> Giver {
         const GIVE: &str = "import array, os, socket, sys
-path, there, frame, count, beside = sys.argv[1:]
+path, there, frame, count, beside, give = sys.argv[1:]
 file = os.open(path, os.O_RDONLY)
 control = socket.socket(socket.AF_UNIX)
 control.connect(there)
@@ -81,15 +81,19 @@ rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [file] * int(c
 control.sendmsg([bytes.fromhex(frame)], [] if beside == 'after' else rights)
 if beside == 'after':
     control.sendmsg([b'\\0'], rights)
-head = control.recv(4, socket.MSG_WAITALL)
-body = control.recv(int.from_bytes(head, 'little'), socket.MSG_WAITALL) if head else b'nothing'
+head, body = bytes.fromhex(give), b''
+while (head + body).hex() == give:
+    head = control.recv(4, socket.MSG_WAITALL)
+    body = control.recv(int.from_bytes(head, 'little'), socket.MSG_WAITALL) if head else b'nothing'
 sys.stdout.buffer.write(head + body)
 sys.stdout.flush()
 os.close(1)
 sys.stdin.read()";
         let after = matches!(request, Request::Run(_));
-        let frame = custody_wire::frame::frame(request).unwrap();
-        let frame: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex =
+            |bytes: Vec<u8>| -> String { bytes.iter().map(|it| format!("{it:02x}")).collect() };
+        let frame = hex(custody_wire::frame::frame(request).unwrap());
+        let give = hex(custody_wire::frame::frame(&Answer::Give).unwrap());
         let mut child = Command::new("python3")
             .args(["-c", GIVE])
             .arg(self.place())
@@ -97,6 +101,7 @@ sys.stdin.read()";
             .arg(frame)
             .arg(count.to_string())
             .arg(if after { "after" } else { "beside" })
+            .arg(give)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .uid(uid)

@@ -9,5 +9,6 @@
 mod asking;
 mod floods;
 mod fuse;
+mod linger;
 mod peers;
 mod running;

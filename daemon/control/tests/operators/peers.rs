@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use custody_sys::channel;
+use custody_sys::channel::{self, Rights};
 use custody_wire::{
     Message as _, frame,
     operator::{Answer, BESIDE, Request, Run},
@@ -37,6 +37,16 @@ pub(crate) struct Orders(pub(crate) OwnedFd);
 impl Control {
     /// With this configuration, as root: the policies `mail` and `other`.
     pub(crate) fn start(access: &str) -> Self {
+        Self::start_with(access, Rights::Refused)
+    }
+
+    /// As on a kernel before 6.16, where everyone may send descriptors: the listener does not say that
+    /// it takes none.
+    pub(crate) fn start_where_everyone_sends(access: &str) -> Self {
+        Self::start_with(access, Rights::Taken)
+    }
+
+    fn start_with(access: &str, rights: Rights) -> Self {
         let folder = tempfile::tempdir().unwrap();
         set_mode(folder.path(), 0o755);
         let policies = folder.path().join("policies");
@@ -49,6 +59,7 @@ impl Control {
 
         let path = folder.path().join("control.sock");
         let listener = UnixListener::bind(&path).unwrap();
+        channel::set_rights(&listener, rights).unwrap();
         set_mode(&path, 0o666);
         let (custodyd, theirs) = channel::pair_seqpacket().unwrap();
         let (gate, gate_theirs) = UnixStream::pair().unwrap();
@@ -191,28 +202,43 @@ impl Orders {
 }
 
 /// A client that sends what it likes.
-pub(crate) struct Client(pub(crate) UnixStream);
+pub(crate) struct Client {
+    pub(crate) stream: UnixStream,
+    /// What was answered before any descriptor was asked for.
+    early: Option<(Answer, Vec<OwnedFd>)>,
+}
 
-impl Client {
-    pub(crate) fn connect(path: &Path) -> Self {
-        let stream = UnixStream::connect(path).unwrap();
+impl From<UnixStream> for Client {
+    fn from(stream: UnixStream) -> Self {
         stream
             .set_read_timeout(Some(Duration::from_secs(15)))
             .unwrap();
-        Self(stream)
+        Self {
+            stream,
+            early: None,
+        }
+    }
+}
+
+impl Client {
+    pub(crate) fn connect(path: &Path) -> Self {
+        UnixStream::connect(path).unwrap().into()
     }
 
     /// The request, and after it what goes with it, as the protocol has it.
     pub(crate) fn send(&mut self, request: &Request, fds: &[BorrowedFd<'_>]) {
         self.send_with(request, &[]);
         if matches!(request, Request::Run(_)) {
-            channel::send(&self.0, &[BESIDE], fds).unwrap();
+            match self.hear_with_fds() {
+                Some((Answer::Give, _)) => channel::send(&self.stream, &[BESIDE], fds).unwrap(),
+                early => self.early = early,
+            }
         }
     }
 
     /// The request with descriptors beside its own bytes, which the protocol does not have.
     pub(crate) fn send_with(&mut self, request: &Request, fds: &[BorrowedFd<'_>]) {
-        channel::send(&self.0, &frame::frame(request).unwrap(), fds).unwrap();
+        channel::send(&self.stream, &frame::frame(request).unwrap(), fds).unwrap();
     }
 
     /// The next answer, or nothing at the end of the stream.
@@ -221,13 +247,16 @@ impl Client {
     }
 
     pub(crate) fn hear_with_fds(&mut self) -> Option<(Answer, Vec<OwnedFd>)> {
+        if let Some(early) = self.early.take() {
+            return Some(early);
+        }
         let mut head = [0; 4];
-        let (len, fds) = channel::recv(&self.0, &mut head, 4).ok()?;
+        let (len, fds) = channel::recv(&self.stream, &mut head, 4).ok()?;
         if len < 4 {
             return None;
         }
         let mut body = vec![0; frame::body_len::<Answer>(head).unwrap()];
-        std::io::Read::read_exact(&mut self.0, &mut body).unwrap();
+        std::io::Read::read_exact(&mut self.stream, &mut body).unwrap();
         Some((frame::parse(&body).unwrap(), fds))
     }
 
@@ -304,9 +333,5 @@ here.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])";
         .unwrap();
     assert!(status.success());
     let (_, mut fds) = channel::recv(&near, &mut [0], 1).unwrap();
-    let stream = UnixStream::from(fds.pop().unwrap());
-    stream
-        .set_read_timeout(Some(Duration::from_secs(15)))
-        .unwrap();
-    Client(stream)
+    UnixStream::from(fds.pop().unwrap()).into()
 }

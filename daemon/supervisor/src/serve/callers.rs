@@ -5,8 +5,8 @@
 use std::{
     io,
     os::{
-        fd::{AsFd as _, OwnedFd},
-        unix::net::{UnixListener, UnixStream},
+        fd::{AsFd as _, AsRawFd as _, OwnedFd},
+        unix::net::UnixListener,
     },
 };
 
@@ -15,10 +15,10 @@ use custody_wire::supervise::StartRefusal;
 use nix::{
     libc,
     poll::{PollFd, PollFlags, PollTimeout, poll},
-    sys::socket::{getsockopt, sockopt::AcceptConn},
+    sys::socket::{UnixAddr, getsockname, getsockopt, sockopt::AcceptConn},
 };
 
-use super::Custodyd;
+use super::{Custodyd, closing};
 
 /// Why an order is nobody's.
 #[derive(Debug, thiserror::Error)]
@@ -55,7 +55,11 @@ impl Custodyd {
         connection: Option<OwnedFd>,
         said: u32,
     ) -> Result<u32, StartRefusal> {
-        caller_of(&self.listener, connection, said).map_err(|error| {
+        let found = caller_of(&self.listener, connection.as_ref(), said);
+        if let Some(connection) = connection {
+            closing::connection(connection);
+        }
+        found.map_err(|error| {
             tracing::error!(%error, said, "an order without the operator's own connection");
             StartRefusal::Order {
                 why: format!("the order came without the operator's own connection: {error}"),
@@ -66,13 +70,13 @@ impl Custodyd {
 
 fn caller_of(
     listener: &UnixListener,
-    connection: Option<OwnedFd>,
+    connection: Option<&OwnedFd>,
     said: u32,
 ) -> Result<u32, CallerError> {
-    let connection = UnixStream::from(connection.ok_or(CallerError::None)?);
-    let at = connection.local_addr()?;
+    let connection = connection.ok_or(CallerError::None)?;
+    let at: UnixAddr = getsockname(connection.as_raw_fd()).map_err(io::Error::from)?;
     // An accepted socket has its listener's address, the end that connected has none (unix(7)).
-    match (at.as_pathname(), listener.local_addr()?.as_pathname()) {
+    match (at.path(), listener.local_addr()?.as_pathname()) {
         (Some(at), Some(ours)) if at == ours => {}
         (Some(_) | None, _) => return Err(CallerError::Elsewhere),
     }
@@ -89,7 +93,7 @@ fn caller_of(
     if end.revents().is_none_or(|found| found.intersects(over)) {
         return Err(CallerError::Gone);
     }
-    let found = peer::credentials(&connection)?.uid;
+    let found = peer::credentials(connection)?.uid;
     if found == said {
         Ok(found)
     } else {
@@ -99,6 +103,8 @@ fn caller_of(
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixStream;
+
     use super::*;
 
     struct Ends {
@@ -123,7 +129,7 @@ mod tests {
     }
 
     fn of(ends: &Ends, fd: impl Into<OwnedFd>, said: u32) -> Result<u32, CallerError> {
-        caller_of(&ends.listener, Some(fd.into()), said)
+        caller_of(&ends.listener, Some(&fd.into()), said)
     }
 
     #[test]
@@ -144,7 +150,7 @@ mod tests {
         let ends = connected();
         let here = ends.here.try_clone().unwrap();
         drop(ends.there);
-        let gone = caller_of(&ends.listener, Some(here.into()), own).unwrap_err();
+        let gone = caller_of(&ends.listener, Some(&here.into()), own).unwrap_err();
         assert!(matches!(gone, CallerError::Gone), "{gone}");
     }
 

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use custody_sys::cgroup::{self, Cgroup};
+use custody_sys::{
+    cgroup::{self, Cgroup},
+    fd::leave_open,
+};
 use custody_wire::launch::Report;
 use nix::sys::{signal::Signal, wait::WaitStatus};
 
@@ -367,6 +370,9 @@ impl Custodyd {
         if let Err(error) = self.places.unlisten() {
             tracing::warn!(error = chain(&error), "the operators' socket stays");
         }
+        // Who is in its queue has sent what he likes: an exit closes without lingering
+        // (inet_release(), net/ipv4/af_inet.c), close(2) does not.
+        leave_open(self.listener.into());
         if !(self.processes.is_empty() && self.dying.is_empty()) {
             tracing::error!("not everything ended; the hooks stay attached");
             return;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`callers`] | whose order it is: the kernel's word, not control's |
 //! | [`channels`] | orders in, notices out; a service that breaks the protocol is killed |
+//! | [`closing`] | what may take long to close |
 //! | [`end`] | what happens when a program ends, and taking apart what it leaves |
 //! | [`fronts`] | a session's front |
 //! | [`hooked`] | what the eBPF hooks are worth, and what they counted |
@@ -22,6 +23,7 @@
 
 mod callers;
 mod channels;
+mod closing;
 mod end;
 mod fronts;
 mod heads;

@@ -10,10 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use custody_sys::channel;
+use custody_sys::channel::{self, Rights};
 use custody_wire::supervise::{ControlNotice, GateNotice, VaultNotice};
 
-use super::{Custodyd, Mode, Part, ServeError, channels::borrow, say::chain};
+use super::{Custodyd, Mode, Part, ServeError, channels::borrow, closing, say::chain};
 use crate::{
     checks::{credentials, resolver},
     hooks::Group,
@@ -121,8 +121,12 @@ impl Slots {
         self.slot(service).channel.as_ref().map(AsFd::as_fd)
     }
 
+    /// Orders that control gave and nobody took have operators' connections beside them.
     pub(super) fn close(&mut self, service: Service) {
-        self.slot_mut(service).channel = None;
+        match self.slot_mut(service).channel.take() {
+            Some(channel) if service == Service::Control => closing::elsewhere(channel),
+            channel => drop(channel),
+        }
     }
 
     pub(super) fn next_start(&self) -> impl Iterator<Item = Instant> {
@@ -159,8 +163,8 @@ impl Slots {
         if service == Service::Control {
             self.told = false;
         }
+        self.close(service);
         let slot = self.slot_mut(service);
-        slot.channel = None;
         slot.executed = false;
         slot.serves = false;
         if now.duration_since(slot.started) >= STAYED_UP {
@@ -259,6 +263,10 @@ impl Custodyd {
             }
         };
         nonblocking(&ours).map_err(|error| said(&error))?;
+        if service != Service::Control {
+            // They give none: what would come is hostile.
+            channel::set_rights(&ours, Rights::Refused).map_err(|error| said(&error))?;
+        }
         let cgroup = self
             .cgroups
             .fresh(service.group(), service.name())
