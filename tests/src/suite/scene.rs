@@ -13,6 +13,7 @@ use anyhow::Context as _;
 
 use crate::{
     attempts::Arm,
+    host::PLACE,
     probe::Effect,
     standin,
     witness::{process::Running, record::Seen},
@@ -40,6 +41,8 @@ pub struct Scene {
     public: tempfile::TempDir,
     /// The programs, as they are installed.
     programs: PathBuf,
+    /// The stand-ins' program where every user may execute it: a home is often its owner's alone.
+    reachable: tempfile::TempDir,
     witness: Running,
     standin: Child,
     /// A deputy that works for the operator, in the shared workspace.
@@ -147,7 +150,8 @@ impl Scene {
             signals: Some(path("signals")),
             network: true,
         };
-        let (standin, ports) = start_standin(programs, &setup, SHARED_UID)?;
+        let reachable = reachable(programs)?;
+        let (standin, ports) = start_standin(reachable.path(), &setup, SHARED_UID)?;
         let ports = ports.context("the stand-in's ports")?;
         Ok(Self {
             deputy_path: path("deputy.sock"),
@@ -170,6 +174,7 @@ impl Scene {
             installation: Installation::default(),
             public,
             programs: programs.into(),
+            reachable,
             witness,
             standin,
             neighbour: None,
@@ -211,7 +216,7 @@ impl Scene {
             network: false,
             ..self.setup.clone()
         };
-        let (neighbour, _) = start_standin(&self.programs, &setup, installation.operator)?;
+        let (neighbour, _) = start_standin(self.reachable.path(), &setup, installation.operator)?;
         self.neighbour = Some(neighbour);
         self.installation = installation;
         Ok(())
@@ -435,13 +440,27 @@ pub(crate) fn random() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
+/// The stand-ins' program.
+const STANDIN: &str = "custody-standin";
+
+/// A folder with the stand-ins' program, for every user.
+fn reachable(programs: &Path) -> anyhow::Result<tempfile::TempDir> {
+    let folder = tempfile::Builder::new()
+        .prefix("custody-bypass-")
+        .tempdir_in(PLACE)
+        .with_context(|| format!("a folder in `{PLACE}`"))?;
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755))?;
+    fs::copy(programs.join(STANDIN), folder.path().join(STANDIN)).context(STANDIN)?;
+    Ok(folder)
+}
+
 /// Starts a stand-in, with its canary in the environment too.
 fn start_standin(
-    programs: &Path,
+    folder: &Path,
     setup: &standin::Setup,
     uid: u32,
 ) -> anyhow::Result<(Child, Option<standin::Ports>)> {
-    let mut child = Command::new(programs.join("custody-standin"))
+    let mut child = Command::new(folder.join(STANDIN))
         .env_clear()
         .env("HELD", &setup.canary)
         .uid(uid)
