@@ -11,7 +11,7 @@ use crate::{
     id::ArgumentName,
     json::Value,
     lineage::{Link, LinkKind, links},
-    policy::{Answer, Argument, Authority, Links, OriginClass, Role, Tool},
+    policy::{Answer, Argument, Authority, Kind, Links, OriginClass, Role, Tool},
     session::{Facts, Origin, each_leaf},
 };
 
@@ -114,7 +114,7 @@ fn target(
         return;
     }
     let mut worst: Option<(Origin, Value)> = None;
-    each_leaf(written, &mut |leaf| {
+    each_target(&argument.kind, written, &mut |leaf| {
         let origin = of(facts, argument, leaf);
         if worst.as_ref().is_none_or(|(it, _)| it.class < origin.class) {
             worst = Some((origin, leaf.clone()));
@@ -145,6 +145,26 @@ fn target(
     }
     // A catalogue's value is what is sent, and its name is what the agent wrote.
     let _sent = value;
+}
+
+/// Calls `act` with each value in `value` that says what an effect is on. A member of an object that is
+/// one of a few listed words, or yes or no, says of what kind its neighbours are.
+fn each_target(kind: &Kind, value: &Value, act: &mut impl FnMut(&Value)) {
+    match (kind, value) {
+        (Kind::Object { members }, Value::Object(found)) => {
+            for (name, value) in found {
+                match members.get(name.as_str()).map(|it| &it.kind) {
+                    Some(Kind::Boolean | Kind::Enum { .. }) => {}
+                    Some(kind) => each_target(kind, value, act),
+                    None => each_leaf(value, act),
+                }
+            }
+        }
+        (Kind::List { items, .. }, Value::List(found)) => {
+            found.iter().for_each(|it| each_target(items, it, act));
+        }
+        (_, value) => each_leaf(value, act),
+    }
 }
 
 /// Where `leaf` comes from, for this argument.

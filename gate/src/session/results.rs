@@ -19,6 +19,66 @@ use crate::{
 /// The shortest text of an argument that makes a field an echo of it.
 const ECHO: usize = 3;
 
+/// The shortest text of a field that is an echo where it is a part of an argument.
+const CUT: usize = 6;
+
+/// What the agent put into a call that nobody trusted supplied: a system that repeats it, whole or in
+/// part, does not make it its own.
+#[derive(Default)]
+struct Echoes {
+    numbers: Vec<Value>,
+    texts: Vec<String>,
+}
+
+impl Echoes {
+    const fn is_empty(&self) -> bool {
+        self.numbers.is_empty() && self.texts.is_empty()
+    }
+
+    fn has_text(&self, text: &str) -> bool {
+        let cut = text.chars().count() >= CUT;
+        self.texts
+            .iter()
+            .any(|it| text.contains(it.as_str()) || (cut && it.contains(text)))
+    }
+
+    /// The pointer (RFC 6901) to each part of `value` that is an echo. Of an object with a name that is
+    /// one, nothing is the system's.
+    fn pointers(&self, value: &Value, pointer: &mut String, found: &mut Vec<String>) {
+        match value {
+            Value::List(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    within(&index.to_string(), pointer, |it| {
+                        self.pointers(item, it, found);
+                    });
+                }
+            }
+            Value::Object(members) if members.keys().any(|it| self.has_text(it)) => {
+                found.push(pointer.clone());
+            }
+            Value::Object(members) => {
+                for (name, member) in members {
+                    within(name, pointer, |it| self.pointers(member, it, found));
+                }
+            }
+            Value::Text(text) if self.has_text(text) => found.push(pointer.clone()),
+            Value::Int(_) | Value::Real(_) if self.numbers.contains(value) => {
+                found.push(pointer.clone());
+            }
+            Value::Bool(_) | Value::Int(_) | Value::Null | Value::Real(_) | Value::Text(_) => {}
+        }
+    }
+}
+
+/// One step further in.
+fn within(step: &str, pointer: &mut String, act: impl FnOnce(&mut String)) {
+    let len = pointer.len();
+    pointer.push('/');
+    pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
+    act(pointer);
+    pointer.truncate(len);
+}
+
 impl Facts {
     /// The result of `call` reaches the agent. Says how it is labelled; an untrusted one taints the
     /// session, and so does the result of a tool that the policy has not.
@@ -33,17 +93,17 @@ impl Facts {
             self.note(source, result, &labels);
             return self.record_taint(&call.tool);
         };
-        let echoes = self.echoes(tool, call);
-        let echoed = |text: &str| echoes.iter().any(|it| text.contains(it.as_str()));
-        let mut labels = origins::labels(&tool.result);
-        if !echoes.is_empty() {
-            each_text(result, &mut String::new(), &mut |pointer, text| {
-                if echoed(text) {
-                    labels = origins::with(labels.clone(), pointer, lineage::Label::Untrusted);
-                }
-            });
+        let mut echoes = Vec::new();
+        let said = self.echoes(tool, call);
+        if !said.is_empty() {
+            said.pointers(result, &mut String::new(), &mut echoes);
         }
-        self.select(tool, call, result, &echoed);
+        let labels = echoes
+            .iter()
+            .fold(origins::labels(&tool.result), |labels, pointer| {
+                origins::with(labels, pointer, lineage::Label::Untrusted)
+            });
+        self.select(tool, call, result, &echoes);
         self.note(source, result, &labels);
         if tool.result.taints() {
             self.record_taint(&call.tool)
@@ -62,7 +122,7 @@ impl Facts {
         Label::Untrusted
     }
 
-    fn select(&mut self, tool: &Tool, call: &Call, result: &Value, echoed: &dyn Fn(&str) -> bool) {
+    fn select(&mut self, tool: &Tool, call: &Call, result: &Value, echoes: &[String]) {
         let risk = tool
             .branch(&call.arguments)
             .map_or(tool.risk, |(_, branch)| branch.risk);
@@ -83,18 +143,20 @@ impl Facts {
             arguments: &arguments,
             effect: risk != Risk::Read,
             is_system: &|path| {
-                let path: Vec<Place<'_>> = path
-                    .iter()
-                    .map(|step| match step {
-                        Step::Item(index) => Place::Item(*index),
-                        Step::Member(name) => Place::Member(name),
-                    })
-                    .collect();
-                let echo = match find(result, &path) {
-                    Some(Value::Text(text)) => echoed(text),
-                    Some(_) | None => false,
-                };
-                !echo && tool.result.of(&path) <= FieldLabel::System
+                let mut pointer = String::new();
+                let mut places = Vec::new();
+                let mut echo = is_echo(echoes, &pointer);
+                for step in path {
+                    let (place, name) = match step {
+                        Step::Item(index) => (Place::Item(*index), index.to_string()),
+                        Step::Member(name) => (Place::Member(name), String::from(*name)),
+                    };
+                    places.push(place);
+                    pointer.push('/');
+                    pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+                    echo |= is_echo(echoes, &pointer);
+                }
+                !echo && tool.result.of(&places) <= FieldLabel::System
             },
             is_said: &|value| self.is_said(value),
             result,
@@ -102,10 +164,8 @@ impl Facts {
         self.selection = selection;
     }
 
-    /// What the agent put into the call that nobody trusted supplied: a system that repeats it does
-    /// not make it its own.
-    fn echoes(&self, tool: &Tool, call: &Call) -> Vec<String> {
-        let mut echoes = Vec::new();
+    fn echoes(&self, tool: &Tool, call: &Call) -> Echoes {
+        let mut echoes = Echoes::default();
         if self.taint.is_empty() {
             return echoes;
         }
@@ -117,66 +177,27 @@ impl Facts {
             if trusted {
                 continue;
             }
-            each_leaf(value, &mut |leaf| {
-                if let Value::Text(text) = leaf
-                    && text.chars().count() >= ECHO
-                    && self.origin(leaf).class > OriginClass::System
-                {
-                    echoes.push(text.clone());
+            each_leaf(value, &mut |leaf| match leaf {
+                Value::Text(text) => {
+                    if text.chars().count() >= ECHO && self.origin(leaf).class > OriginClass::System
+                    {
+                        echoes.texts.push(text.clone());
+                    }
                 }
+                Value::Int(_) | Value::Real(_) => {
+                    if self.origin(leaf).class > OriginClass::System {
+                        echoes.numbers.push(leaf.clone());
+                    }
+                }
+                Value::Bool(_) | Value::List(_) | Value::Null | Value::Object(_) => {}
             });
         }
         echoes
     }
 }
 
-/// What stands at `path`.
-fn find<'v>(value: &'v Value, path: &[Place<'_>]) -> Option<&'v Value> {
-    path.iter().try_fold(value, |at, place| match place {
-        Place::Member(name) => match at {
-            Value::Object(members) => members.get(*name),
-            Value::Bool(_)
-            | Value::Int(_)
-            | Value::List(_)
-            | Value::Null
-            | Value::Real(_)
-            | Value::Text(_) => None,
-        },
-        Place::Item(index) => match at {
-            Value::List(items) => items.get(*index),
-            Value::Bool(_)
-            | Value::Int(_)
-            | Value::Null
-            | Value::Object(_)
-            | Value::Real(_)
-            | Value::Text(_) => None,
-        },
-    })
-}
-
-/// Calls `act` with each text in `value`, and the pointer (RFC 6901) to it.
-fn each_text(value: &Value, pointer: &mut String, act: &mut impl FnMut(&str, &str)) {
-    let mut inner = |step: &str, value: &Value, pointer: &mut String| {
-        let len = pointer.len();
-        pointer.push('/');
-        pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
-        each_text(value, pointer, act);
-        pointer.truncate(len);
-    };
-    match value {
-        Value::List(items) => {
-            for (index, item) in items.iter().enumerate() {
-                inner(&index.to_string(), item, pointer);
-            }
-        }
-        Value::Object(members) => {
-            for (name, member) in members {
-                inner(name, member, pointer);
-            }
-        }
-        Value::Text(text) => act(pointer, text),
-        Value::Bool(_) | Value::Int(_) | Value::Null | Value::Real(_) => {}
-    }
+fn is_echo(echoes: &[String], pointer: &str) -> bool {
+    echoes.iter().any(|it| it == pointer)
 }
 
 /// Calls `act` with each value in `value` that holds no other.

@@ -1,6 +1,7 @@
 //! Recorded calls, replayed.
 #![cfg(test)]
 
+mod adaptive;
 mod engine;
 mod form;
 mod recorded;
