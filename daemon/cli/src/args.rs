@@ -143,6 +143,9 @@ pub struct Run {
     /// What the person asked for
     #[arg(long, value_name = "TEXT")]
     pub task: Option<String>,
+    /// What the task needs, if not all that the policy has: JSON, `{"tools": {"NAME": {"calls": 1}}}`
+    #[arg(long, value_name = "FILE")]
+    pub scope: Option<PathBuf>,
     /// An environment variable; NAME alone takes its value from your environment. No credentials:
     /// whatever is in it, the command can read
     #[arg(long = "env", value_name = "NAME[=VALUE]")]

@@ -1,6 +1,8 @@
 //! Who may run what: a rule of the configuration, decided on what the kernel says of the caller.
 
-use gate::id::{OwnedName, PolicyName, ValueName};
+use std::collections::BTreeSet;
+
+use gate::id::{OwnedName, PolicyName, RoleName, ValueName};
 use serde::Deserialize;
 
 /// One rule: these callers may use these policies and set these values.
@@ -21,6 +23,9 @@ pub struct Access {
     /// Owned sets that they may set.
     #[serde(default)]
     pub owned: Vec<OwnedName>,
+    /// Roles that their sessions have.
+    #[serde(default)]
+    pub roles: Vec<RoleName>,
 }
 
 /// Who asks, by SO_PEERCRED and SO_PEERGROUPS (socket(7), unix(7)).
@@ -55,6 +60,17 @@ impl Access {
                     && owned.clone().all(|set| rule.owned.contains(set))
             })
     }
+
+    /// The roles of a session of `caller` under `policy`: those of every rule that speaks of both.
+    /// Root has what any rule of the policy gives.
+    pub fn roles(rules: &[Self], caller: &Caller, policy: &PolicyName) -> BTreeSet<RoleName> {
+        rules
+            .iter()
+            .filter(|rule| caller.uid == 0 || rule.covers(caller))
+            .filter(|rule| rule.policies.contains(policy))
+            .flat_map(|rule| rule.roles.iter().cloned())
+            .collect()
+    }
 }
 
 #[cfg(test)]
@@ -68,7 +84,20 @@ mod tests {
             policies: vec![PolicyName::parse("mail").unwrap()],
             values: vec![ValueName::parse("customer").unwrap()],
             owned: vec![],
+            roles: vec![RoleName::parse("support").unwrap()],
         }
+    }
+
+    #[test]
+    fn a_rule_gives_its_roles_to_whom_it_speaks_of() {
+        let roles = |uid, policy| {
+            let caller = Caller { uid, gids: vec![] };
+            Access::roles(&[rule()], &caller, &PolicyName::parse(policy).unwrap()).len()
+        };
+        assert_eq!(roles(1000, "mail"), 1);
+        assert_eq!(roles(0, "mail"), 1);
+        assert_eq!(roles(1001, "mail"), 0);
+        assert_eq!(roles(1000, "other"), 0);
     }
 
     fn admits(uid: u32, gids: &[u32], policy: &str, values: &[&str]) -> bool {

@@ -2,7 +2,7 @@
 
 use custody_wire::{
     frame::{self, FrameError},
-    session::{Answer, Open, Request},
+    session::{Answer, Open, Request, Told},
 };
 use gate::id::SessionId;
 use tokio::{
@@ -61,6 +61,14 @@ impl Gate {
     /// When the gate is gone, and every session with it.
     pub async fn close(&self, session: SessionId) -> Result<(), OpenError> {
         self.ask(&Request::Close { session }).await
+    }
+
+    /// Says something to a session.
+    ///
+    /// # Errors
+    /// When the gate is gone, or takes it for none.
+    pub async fn tell(&self, session: SessionId, told: Told) -> Result<(), OpenError> {
+        self.ask(&Request::Tell { session, told }).await
     }
 
     async fn ask(&self, request: &Request) -> Result<(), OpenError> {

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use custody_config::Caller;
+use custody_config::{Access, Caller};
 use custody_wire::{
     doctor,
     operator::{self, Answer, Request},
@@ -148,6 +148,7 @@ fn admit(
         let plain = !request.workspace
             && request.tty.is_none()
             && request.task.is_none()
+            && request.scope.is_none()
             && request.values.is_empty()
             && request.owned.is_empty();
         return if !plain {
@@ -195,6 +196,7 @@ async fn start(
         workspace,
         values,
         owned,
+        scope,
         task,
         tty,
     } = request;
@@ -230,6 +232,8 @@ async fn start(
             caller_uid: caller.uid,
             values,
             owned,
+            roles: Access::roles(&service.access, caller, &policy),
+            scope,
             task,
             workspace,
         })

@@ -7,6 +7,7 @@ use custody_sys::channel;
 use custody_wire::{
     frame,
     operator::{Answer, Request},
+    session::Told,
     supervise::ControlOrder,
 };
 use gate::id::SessionId;
@@ -169,6 +170,10 @@ async fn obey(service: &Service, client: &mut Client, caller: &Caller) -> Result
                 let answer = status(service, caller);
                 client.send(&answer, &[]).await?;
             }
+            Request::Tell { session, told } => {
+                let answer = tell(service, &caller, session, told).await;
+                client.send(&answer, &[]).await?;
+            }
             Request::Stop { session } => {
                 let answer = stop(service, caller, session).await;
                 client.send(&answer, &[]).await?;
@@ -192,6 +197,21 @@ fn status(service: &Service, caller: &Caller) -> Answer {
                 why: "the policies cannot be listed; look at the service's log".into(),
             }
         }
+    }
+}
+
+/// What the application says to its session goes to the gate as it is.
+async fn tell(service: &Service, caller: &Caller, session: SessionId, told: Told) -> Answer {
+    if service.sessions.to_stop(session, caller).is_none() {
+        return Answer::Refused {
+            why: format!("you have no session `{session}`; `custody ps` lists yours"),
+        };
+    }
+    match service.gate.tell(session, told).await {
+        Ok(()) => Answer::Done,
+        Err(error) => Answer::Refused {
+            why: error.to_string(),
+        },
     }
 }
 

@@ -98,9 +98,10 @@ impl Gate {
     pub async fn tools(&self) -> Result<Vec<ToolView>, Gone> {
         match self.ask(|number| Request::Tools { number }).await? {
             Answer::Tools { tools, .. } => Ok(tools),
-            Answer::Done { .. } | Answer::Failed { .. } | Answer::Refused { .. } => {
-                Err(Gone::Wrong)
-            }
+            Answer::Done { .. }
+            | Answer::Failed { .. }
+            | Answer::Held { .. }
+            | Answer::Refused { .. } => Err(Gone::Wrong),
         }
     }
 
@@ -155,6 +156,7 @@ const fn number_of(answer: &Answer) -> u64 {
     match answer {
         Answer::Done { number, .. }
         | Answer::Failed { number, .. }
+        | Answer::Held { number, .. }
         | Answer::Refused { number, .. }
         | Answer::Tools { number, .. } => *number,
     }

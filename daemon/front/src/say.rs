@@ -33,6 +33,20 @@ pub fn outcome(answer: Result<Answer, Gone>) -> CallToolResult {
             done(&result, json, status).with_meta(Some(MetaObject(meta)))
         }
         Ok(Answer::Failed { why, in_doubt, .. }) => failed(&why, in_doubt),
+        Ok(Answer::Held {
+            number: _,
+            call,
+            expires,
+            pending,
+            rule,
+            argument,
+            why,
+        }) => {
+            let mut meta = JsonObject::new();
+            meta.insert(CALL_DIGEST.into(), call.to_string().into());
+            held(pending, expires, &rule, argument.as_deref(), &why)
+                .with_meta(Some(MetaObject(meta)))
+        }
         Ok(Answer::Refused {
             rule,
             argument,
@@ -75,6 +89,30 @@ fn refused(rule: &str, argument: Option<&str>, why: &str) -> CallToolResult {
     ))]);
     said.structured_content = Some(json!({
         "decision": "refuse",
+        "rule": rule,
+        "argument": argument,
+        "why": why,
+    }));
+    said
+}
+
+/// Not an approval's way: whatever comes back through the agent approves nothing.
+fn held(
+    pending: u64,
+    expires: u64,
+    rule: &str,
+    argument: Option<&str>,
+    why: &str,
+) -> CallToolResult {
+    let about = argument.map_or_else(String::new, |name| format!(", argument `{name}`"));
+    let mut said = CallToolResult::error(vec![ContentBlock::text(format!(
+        "held by rule `{rule}`{about}, as pending {pending}: {why}. Nothing was performed. Go on with \
+         something else; the same call again says what became of it."
+    ))]);
+    said.structured_content = Some(json!({
+        "decision": "hold",
+        "pending": pending,
+        "expires_unix_ms": expires,
         "rule": rule,
         "argument": argument,
         "why": why,

@@ -13,21 +13,22 @@ use custody_wire::{
 };
 use gate::{
     chain::Place,
-    decide::{Allowed, Ask, Held, Moment, Verdict, decide},
+    decide::{Allowed, Ask, Moment, Refusal, Verdict, decide},
     digest::Digest,
     excerpt::excerpt,
-    id::ToolName,
     json::{self, Limits, Value},
     permit::{MAX_AGE, Permit, Terms},
-    policy::Policy,
     record::{Decision, Scene, Why, result_digest},
-    session::Handoff,
+    session::Facts,
 };
 
 use crate::{
     keeper::Keeper,
+    pending::For,
+    released::released,
     session::{Session, Slot},
     vault::{self, Gone, Link},
+    wait,
 };
 
 /// The longest name of a tool that is recorded whole: four times as long as a registered one.
@@ -63,7 +64,7 @@ pub(crate) struct Performing {
 
 /// A rule of this program's own, beside those of `gate::decide`.
 #[derive(Clone, Copy, Debug)]
-enum Rule {
+pub(crate) enum Rule {
     Busy,
     Closed,
     Ledger,
@@ -102,7 +103,7 @@ pub(crate) fn begin(keeper: &Rc<Keeper>, session: &Rc<Session>, asked: Asked<'_>
         return Begun::Answered(refuse_here(keeper, session, asked, Rule::Busy, why));
     };
     match judge(keeper, session, asked) {
-        Err(answer) => Begun::Answered(answer),
+        Err(answer) => Begun::Answered(*answer),
         Ok(allowed) => dispatch(keeper, session, asked, allowed, slot),
     }
 }
@@ -113,42 +114,47 @@ pub(crate) fn replayed(keeper: &Keeper, session: &Session, asked: Asked<'_>) -> 
     Begun::Answered(refuse_here(keeper, session, asked, Rule::Replayed, why))
 }
 
-/// Parses and decides. What is refused is recorded and answered.
-fn judge(keeper: &Keeper, session: &Session, asked: Asked<'_>) -> Result<Allowed, Answer> {
-    let tool = recorded_name(asked.tool);
-    let facts = session.facts.borrow();
-    let scene = Scene {
-        at: keeper.book.now(),
-        facts: &facts,
-        policy: session.loaded.hash,
-        session: session.id,
-    };
-    let (record, rule, argument, why) = match json::reparse(asked.arguments, &Limits::CALL) {
+/// Parses and decides. What is not allowed is recorded and answered.
+fn judge(
+    keeper: &Rc<Keeper>,
+    session: &Rc<Session>,
+    asked: Asked<'_>,
+) -> Result<Allowed, Box<Answer>> {
+    let arguments = match json::reparse(asked.arguments, &Limits::CALL) {
+        Ok(arguments) => arguments,
         Err(error) => {
+            let rule = gate::decide::Rule::Arguments.as_str();
             let why = format!("the arguments cannot be read: {error}");
-            let noted = Why::from(why.as_str());
-            let record = Decision::unreadable(&scene, &tool, asked.arguments, noted);
-            (record, gate::decide::Rule::Arguments.as_str(), None, why)
+            return Err(Box::new(refuse_unread(keeper, session, asked, rule, &why)));
         }
-        Ok(arguments) => match decide(
-            &session.loaded.policy,
-            &facts,
-            &Ask::new(asked.tool, &arguments).at(Moment::Call, keeper.now_ms()),
-        ) {
-            Verdict::Allow(allowed) | Verdict::Limit(allowed) => return Ok(allowed),
-            Verdict::Defer(held) | Verdict::Hold(held) => {
-                drop(facts);
-                return Err(unanswerable(keeper, session, asked, &held));
-            }
-            Verdict::Refuse(refusal) => {
-                let read = Some(&arguments);
-                let record = Decision::refused(&scene, &tool, asked.arguments, read, &refusal);
-                let argument = refusal.argument.map(String::from);
-                (record, refusal.rule.as_str(), argument, refusal.why)
-            }
-        },
     };
-    Err(match keeper.book.record(&record) {
+    let ask = Ask::new(asked.tool, &arguments).at(Moment::Call, keeper.now_ms());
+    let verdict = decide(&session.loaded.policy, &session.facts.borrow(), &ask);
+    let answer = match verdict {
+        Verdict::Allow(allowed) | Verdict::Limit(allowed) => return Ok(allowed),
+        Verdict::Defer(held) => wait::begin(keeper, session, asked, &held, For::Turn),
+        Verdict::Hold(held) => wait::begin(keeper, session, asked, &held, For::Person),
+        Verdict::Refuse(refusal) => refuse(keeper, session, asked, Some(&arguments), refusal),
+    };
+    Err(Box::new(answer))
+}
+
+/// Records a refusal of the policy's, and answers it.
+pub(crate) fn refuse(
+    keeper: &Keeper,
+    session: &Session,
+    asked: Asked<'_>,
+    read: Option<&Value>,
+    refusal: Refusal,
+) -> Answer {
+    let record = {
+        let facts = session.facts.borrow();
+        let scene = scene(session, &facts, keeper.book.now());
+        let tool = recorded_name(asked.tool);
+        Decision::refused(&scene, &tool, asked.arguments, read, &refusal)
+    };
+    let rule = refusal.rule.as_str();
+    match keeper.book.record(&record) {
         Ok(place) => {
             tracing::info!(
                 session = %session.id,
@@ -160,50 +166,26 @@ fn judge(keeper: &Keeper, session: &Session, asked: Asked<'_>) -> Result<Allowed
             Answer::Refused {
                 number: asked.number,
                 rule: rule.into(),
-                argument,
-                why,
-            }
-        }
-        Err(unrecorded) => refused(asked.number, Rule::Ledger, &unrecorded.to_string()),
-    })
-}
-
-/// Records a call that waits for somebody who cannot answer yet, and refuses it.
-fn unanswerable(keeper: &Keeper, session: &Session, asked: Asked<'_>, held: &Held) -> Answer {
-    let (rule, argument, why) = match held.reasons().first() {
-        Some(reason) => (
-            reason.rule.as_str(),
-            reason.argument.clone().map(String::from),
-            reason.why.as_str(),
-        ),
-        None => ("hold", None, "it waits"),
-    };
-    let record = {
-        let facts = session.facts.borrow();
-        let scene = Scene {
-            at: keeper.book.now(),
-            facts: &facts,
-            policy: session.loaded.hash,
-            session: session.id,
-        };
-        Decision::held(&scene, held, scene.at)
-    };
-    match keeper.book.record(&record) {
-        Ok(place) => {
-            tracing::info!(session = %session.id, rule, record = place.position, "held");
-            Answer::Refused {
-                number: asked.number,
-                rule: rule.into(),
-                argument,
-                why: format!("{why}; no reviewer can answer in this version"),
+                argument: refusal.argument.map(String::from),
+                why: refusal.why,
             }
         }
         Err(unrecorded) => refused(asked.number, Rule::Ledger, &unrecorded.to_string()),
     }
 }
 
+/// Who calls, when and under what.
+pub(crate) fn scene<'a>(session: &Session, facts: &'a Facts, at: u64) -> Scene<'a> {
+    Scene {
+        at,
+        facts,
+        policy: session.loaded.hash,
+        session: session.id,
+    }
+}
+
 /// Records the allowance, makes the permit and hands it over.
-fn dispatch(
+pub(crate) fn dispatch(
     keeper: &Rc<Keeper>,
     session: &Rc<Session>,
     asked: Asked<'_>,
@@ -214,7 +196,7 @@ fn dispatch(
     // Asked before anything is recorded as allowed: without a vault there is no permit.
     let Some(link) = keeper.vault.link() else {
         let why = "the vault is restarting, and nothing was done; try again in a moment";
-        let recorded = record_here(keeper, session, asked, Rule::Vault, why);
+        let recorded = record_here(keeper, session, asked, Rule::Vault.as_str(), why);
         return Begun::Answered(match recorded {
             Ok(_place) => failed(number, why, false),
             Err(unrecorded) => refused(number, Rule::Ledger, &unrecorded.to_string()),
@@ -222,12 +204,7 @@ fn dispatch(
     };
     let record = {
         let facts = session.facts.borrow();
-        let scene = Scene {
-            at: keeper.book.now(),
-            facts: &facts,
-            policy: session.loaded.hash,
-            session: session.id,
-        };
+        let scene = scene(session, &facts, keeper.book.now());
         Decision::allowed(&scene, &allowed)
     };
     let decision = match keeper.book.record(&record) {
@@ -481,7 +458,7 @@ fn done(
             let ending = Ending {
                 receipt: Some(receipt),
                 in_doubt: true,
-                why,
+                why: format!("the effect was performed, and its answer is withheld: {why}"),
             };
             return fail(keeper, session, number, allowed, decision, ending);
         }
@@ -526,54 +503,6 @@ fn done(
             &format!("the effect was performed, and its result is withheld: {UNRECORDED}"),
             true,
         ),
-    }
-}
-
-/// A result as it may reach the agent.
-struct Released {
-    bytes: Vec<u8>,
-    json: bool,
-    value: Value,
-}
-
-/// What of a result reaches the agent. What the policy limits is read before it is let through.
-fn released(policy: &Policy, tool: &ToolName, bytes: Vec<u8>) -> Result<Released, String> {
-    let parsed = json::parse(&bytes, &Limits::RESULT).ok();
-    let rules = policy.tools().get(tool).map(|it| &it.result);
-    if rules.is_some_and(|it| it.handoff) {
-        let value = parsed.as_ref().ok_or("it is no JSON");
-        let read = value.map_err(String::from).and_then(|value| {
-            Handoff::read(value, policy.handoff_resource()).map_err(|error| error.to_string())
-        });
-        read.map_err(|why| {
-            format!("the effect was performed, and its answer is withheld, since it is no handoff: {why}")
-        })?;
-    }
-    match (parsed, rules.filter(|it| !it.is_whole())) {
-        (Some(mut value), Some(rules)) => {
-            let taken = rules.limit(&mut value);
-            tracing::info!(tool = %tool, records = taken.records, values = taken.values, "limited");
-            Ok(Released {
-                bytes: json::canonical(&value),
-                json: true,
-                value,
-            })
-        }
-        (None, Some(_)) => Err(
-            "the effect was performed, and its answer is withheld: the policy limits it, and it is \
-             no JSON"
-                .into(),
-        ),
-        (Some(value), None) => Ok(Released {
-            bytes,
-            json: true,
-            value,
-        }),
-        (None, None) => Ok(Released {
-            value: Value::Text(String::from_utf8_lossy(&bytes).replace('\0', "\u{fffd}")),
-            bytes,
-            json: false,
-        }),
     }
 }
 
@@ -627,15 +556,30 @@ fn fail(
 }
 
 /// Records a refusal of this program's own, and answers it.
-fn refuse_here(
+pub(crate) fn refuse_here(
     keeper: &Keeper,
     session: &Session,
     asked: Asked<'_>,
     rule: Rule,
     why: &str,
 ) -> Answer {
+    refuse_unread(keeper, session, asked, rule.as_str(), why)
+}
+
+fn refuse_unread(
+    keeper: &Keeper,
+    session: &Session,
+    asked: Asked<'_>,
+    rule: &str,
+    why: &str,
+) -> Answer {
     match record_here(keeper, session, asked, rule, why) {
-        Ok(_place) => refused(asked.number, rule, why),
+        Ok(_place) => Answer::Refused {
+            number: asked.number,
+            rule: rule.into(),
+            argument: None,
+            why: why.into(),
+        },
         Err(unrecorded) => refused(asked.number, Rule::Ledger, &unrecorded.to_string()),
     }
 }
@@ -644,30 +588,14 @@ fn record_here(
     keeper: &Keeper,
     session: &Session,
     asked: Asked<'_>,
-    rule: Rule,
+    rule: &str,
     why: &str,
 ) -> Result<Place, crate::book::Unrecorded> {
     let tool = recorded_name(asked.tool);
-    tracing::info!(
-        session = %session.id,
-        tool = excerpt(asked.tool),
-        rule = rule.as_str(),
-        "refused"
-    );
+    tracing::info!(session = %session.id, tool = excerpt(asked.tool), rule, "refused");
     let facts = session.facts.borrow();
-    let scene = Scene {
-        at: keeper.book.now(),
-        facts: &facts,
-        policy: session.loaded.hash,
-        session: session.id,
-    };
-    let record = Decision::refused_by(
-        &scene,
-        &tool,
-        asked.arguments,
-        rule.as_str(),
-        Why::from(why),
-    );
+    let scene = scene(session, &facts, keeper.book.now());
+    let record = Decision::refused_by(&scene, &tool, asked.arguments, rule, Why::from(why));
     keeper.book.record(&record)
 }
 
@@ -680,7 +608,7 @@ fn recorded_name(tool: &str) -> String {
     }
 }
 
-fn refused(number: u64, rule: Rule, why: &str) -> Answer {
+pub(crate) fn refused(number: u64, rule: Rule, why: &str) -> Answer {
     Answer::Refused {
         number,
         rule: rule.as_str().into(),
@@ -695,4 +623,17 @@ fn failed(number: u64, why: &str, in_doubt: bool) -> Answer {
         why: why.into(),
         in_doubt,
     }
+}
+
+/// The same answer, to another request.
+pub(crate) fn numbered(answer: Answer, to: u64) -> Answer {
+    let mut answer = answer;
+    match &mut answer {
+        Answer::Done { number, .. }
+        | Answer::Failed { number, .. }
+        | Answer::Held { number, .. }
+        | Answer::Refused { number, .. }
+        | Answer::Tools { number, .. } => *number = to,
+    }
+    answer
 }

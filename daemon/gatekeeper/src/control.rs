@@ -8,6 +8,8 @@ use custody_wire::{
 };
 use gate::{
     id::PolicyName,
+    json::JsonError,
+    lineage::Key,
     record::{Decision, Scene, Why},
     session::{Facts, OpenError, Opening},
 };
@@ -17,6 +19,7 @@ use crate::{
     book::Unrecorded,
     keeper::{Closer, Keeper},
     session::{Session, Unopened},
+    tell,
 };
 
 /// Why a session is not opened. Its text goes to the operator.
@@ -26,8 +29,12 @@ enum OpenRefusal {
     Facts(OpenError),
     #[error("policy `{name}` is not loaded; the policies are read when the service starts")]
     Policy { name: PolicyName },
+    #[error("getrandom(2) failed: {why}")]
+    Random { why: String },
     #[error("{0}")]
     Record(Unrecorded),
+    #[error("the scope cannot be read: {0}")]
+    Scope(JsonError),
     #[error("{0}")]
     Session(Unopened),
 }
@@ -48,6 +55,7 @@ pub(crate) async fn serve(keeper: &Rc<Keeper>, mut stream: UnixStream) -> FrameE
                 keeper.close(session, Closer::Control);
                 Answer::Done
             }
+            Request::Tell { session, told } => tell::tell(keeper, session, told),
         };
         if let Err(error) = frame::write_async(&mut stream, &answer).await {
             return error;
@@ -79,6 +87,8 @@ fn open(keeper: &Keeper, asked: Open) -> Result<(), OpenRefusal> {
         caller_uid,
         values,
         owned,
+        roles,
+        scope,
         task,
         workspace,
     } = asked;
@@ -86,12 +96,23 @@ fn open(keeper: &Keeper, asked: Open) -> Result<(), OpenRefusal> {
     let Some(loaded) = keeper.policies.get(&name) else {
         return Err(OpenRefusal::Policy { name });
     };
+    let scope = scope
+        .map(|bytes| tell::read_scope(&bytes))
+        .transpose()
+        .map_err(OpenRefusal::Scope)?;
+    let mut key = [0; 16];
+    getrandom::fill(&mut key).map_err(|error| OpenRefusal::Random {
+        why: error.to_string(),
+    })?;
     let opening = Opening {
+        boundary: None,
+        key: Key::new(key),
         owned,
+        roles,
+        scope,
         task,
         values,
         workspace,
-        ..Opening::default()
     };
     let facts = Facts::open(&loaded.policy, opening).map_err(OpenRefusal::Facts)?;
     let scene = Scene {

@@ -24,6 +24,7 @@ use crate::{
     policies::{self, Policies},
     session::Sessions,
     vault::Vault,
+    wait,
 };
 
 /// How often custodyd is told the newest record on disk, if there is a newer one.
@@ -263,6 +264,10 @@ impl Keeper {
             Closer::Custodyd => "custodyd ended it",
         };
         tracing::info!(session = %session.id, why, "session closed");
+        let waiting = session.pending.borrow_mut().take_all();
+        for waiting in &waiting {
+            wait::lapse(self, &session, waiting, "the session ended");
+        }
         let record = Decision::Closed {
             at: self.book.now(),
             session: session.id,

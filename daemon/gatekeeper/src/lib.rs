@@ -15,9 +15,13 @@ mod front;
 mod keeper;
 mod notices;
 mod pace;
+mod pending;
 mod policies;
+mod released;
 mod session;
+mod tell;
 mod vault;
+mod wait;
 mod window;
 
 pub use keeper::{Config, GateError, serve};

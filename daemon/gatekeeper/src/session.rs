@@ -12,7 +12,7 @@ use gate::{
 };
 use tokio::task::AbortHandle;
 
-use crate::policies::Loaded;
+use crate::{pending::Pending, policies::Loaded};
 
 /// Calls of one session that may be on their way at once.
 pub(crate) const IN_FLIGHT: usize = 16;
@@ -27,6 +27,8 @@ pub(crate) struct Session {
     pub(crate) loaded: Rc<Loaded>,
     /// What it has seen. Outlives its fronts, and is forgotten with the session alone.
     pub(crate) facts: RefCell<Facts>,
+    /// The calls that wait.
+    pub(crate) pending: RefCell<Pending>,
     open: Cell<bool>,
     in_flight: Cell<usize>,
     front: RefCell<Option<AbortHandle>>,
@@ -49,6 +51,7 @@ impl Session {
             id,
             loaded,
             facts: RefCell::new(facts),
+            pending: RefCell::default(),
             open: Cell::new(true),
             in_flight: Cell::new(0),
             front: RefCell::new(None),
@@ -118,6 +121,11 @@ impl Sessions {
         if let Some(earlier) = earlier {
             earlier.close();
         }
+    }
+
+    /// The open session with this id.
+    pub(crate) fn of(&self, id: SessionId) -> Option<Rc<Session>> {
+        self.open.borrow().get(&id).cloned()
     }
 
     /// The open session with this id, if it was opened under this policy.

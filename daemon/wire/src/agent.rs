@@ -69,6 +69,24 @@ pub enum Answer {
         /// The effect may have happened: unless the tool is idempotent, find out before repeating it.
         in_doubt: bool,
     },
+    /// The call waits, for a person or for the end of its turn; nothing was performed. Asking the same
+    /// again says the same until it no longer waits.
+    Held {
+        /// Of which call.
+        number: u64,
+        /// The call's digest: what an approval binds.
+        call: Digest,
+        /// Until when it waits, in milliseconds since 1970.
+        expires: u64,
+        /// What it is called while it waits: the position of its decision record.
+        pending: u64,
+        /// The rule, by its stable name; the first, if it is more than one.
+        rule: String,
+        /// Which argument, if one.
+        argument: Option<String>,
+        /// Why, and what would change it.
+        why: String,
+    },
     /// The call was refused; nothing was performed.
     Refused {
         /// Of which call.

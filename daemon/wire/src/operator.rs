@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use gate::id::{OwnedName, PolicyName, SessionId, ValueName};
 use serde::{Deserialize, Serialize};
 
-use crate::{Message, launch::WindowSize, layer, profile::Profile, supervise::End};
+use crate::{Message, launch::WindowSize, layer, profile::Profile, session::Told, supervise::End};
 
 /// Where control listens.
 pub const SOCKET: &str = "/run/custody/control.sock";
@@ -41,6 +41,13 @@ pub enum Request {
         /// Which.
         session: SessionId,
     },
+    /// Say something to a session of the caller's own.
+    Tell {
+        /// Which.
+        session: SessionId,
+        /// What.
+        told: Told,
+    },
 }
 
 /// Run a command confined.
@@ -56,6 +63,8 @@ pub struct Run {
     pub values: BTreeMap<ValueName, String>,
     /// Owned sets.
     pub owned: BTreeMap<OwnedName, Vec<String>>,
+    /// What the task needs, if not all that the policy has: JSON, a `gate::session::Scope`.
+    pub scope: Option<Vec<u8>>,
     /// What the person asked for.
     pub task: Option<String>,
     /// A private pty of this size, or pipes.

@@ -2,9 +2,9 @@
 //!
 //! Trusted values come over this border alone, never from the agent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use gate::id::{OwnedName, PolicyName, SessionId, ValueName};
+use gate::id::{OwnedName, PolicyName, RoleName, SessionId, ValueName};
 use serde::{Deserialize, Serialize};
 
 use crate::Message;
@@ -19,6 +19,26 @@ pub enum Request {
         /// Which.
         session: SessionId,
     },
+    /// What the session's application says to it.
+    Tell {
+        /// Which.
+        session: SessionId,
+        /// What.
+        told: Told,
+    },
+}
+
+/// What an application says to a session of its own.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+pub enum Told {
+    /// Somebody passed this on: JSON, an object of four texts. Whoever wrote it, it taints.
+    Handoff(Vec<u8>),
+    /// The person or the operator says this: it is authoritative.
+    Message(String),
+    /// No more than this is needed any longer: JSON, a `gate::session::Scope`.
+    Narrow(Vec<u8>),
+    /// The turn is over: what was deferred is decided on.
+    TurnEnd,
 }
 
 /// What a session starts with.
@@ -34,6 +54,10 @@ pub struct Open {
     pub values: BTreeMap<ValueName, String>,
     /// Owned sets: values that the application holds for the subject.
     pub owned: BTreeMap<OwnedName, Vec<String>>,
+    /// The roles that it has.
+    pub roles: BTreeSet<RoleName>,
+    /// What the task needs, if not all that the policy has: JSON, a `gate::session::Scope`.
+    pub scope: Option<Vec<u8>>,
     /// What the person asked for: authoritative text.
     pub task: Option<String>,
     /// Whether the session has a workspace; one that the policy does not label taints it.

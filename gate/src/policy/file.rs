@@ -131,6 +131,7 @@ impl From<ConfirmTable> for Confirmation {
 pub(super) struct Session {
     pub(super) boundary: Boundary,
     pub(super) provenance_mb: u32,
+    pub(super) hold_seconds: u32,
     pub(super) turn_seconds: u32,
     pub(super) profile: Profile,
     pub(super) network: String,
@@ -146,7 +147,8 @@ impl Default for Session {
             boundary: Boundary::Organisation,
             // Some thousand pages of text.
             provenance_mb: 16,
-            // As long as a person waits for an agent's turn.
+            // As long as a person waits for an agent's turn, and an agent for a person.
+            hold_seconds: 600,
             turn_seconds: 600,
             profile: Profile::Standard,
             network: "sealed".into(),

@@ -17,6 +17,8 @@ use crate::floor::Floor;
 pub struct SessionRules {
     /// How far the subject's data reach; an application may say less for one session.
     pub boundary: Boundary,
+    /// How long a held call waits for a person, in seconds; then it lapses.
+    pub hold_seconds: u32,
     /// Resource limits.
     pub limits: SessionLimits,
     /// The layers that must hold.

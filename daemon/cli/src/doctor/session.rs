@@ -52,6 +52,7 @@ pub fn try_out(socket: &Path, profile: Profile) -> anyhow::Result<Tried> {
         workspace: false,
         values: Default::default(),
         owned: Default::default(),
+        scope: None,
         task: None,
         tty: None,
     });

@@ -51,6 +51,12 @@ pub fn run(socket: &Path, run: args::Run) -> anyhow::Result<Exit> {
         workspace: run.workdir.is_some(),
         values: once_each("--value", run.values)?,
         owned: once_each("--owned", run.owned)?,
+        scope: run
+            .scope
+            .map(|file| {
+                std::fs::read(&file).with_context(|| format!("cannot read `{}`", file.display()))
+            })
+            .transpose()?,
         task: run.task,
         tty: private_pty(),
     };

@@ -186,7 +186,11 @@ fn signals_are_passed_on_and_the_command_decides() {
         kill(pid, signal).unwrap();
         match connection.hear().0 {
             Request::Signal { signal: passed } => assert_eq!(passed, signal as i32),
-            other @ (Request::List | Request::Run(_) | Request::Status | Request::Stop { .. }) => {
+            other @ (Request::List
+            | Request::Run(_)
+            | Request::Status
+            | Request::Stop { .. }
+            | Request::Tell { .. }) => {
                 panic!("{other:?}")
             }
         }

@@ -285,6 +285,7 @@ pub(crate) fn a_run(policy: &str) -> Run {
         workspace: false,
         values: BTreeMap::new(),
         owned: BTreeMap::new(),
+        scope: None,
         task: None,
         tty: None,
     }

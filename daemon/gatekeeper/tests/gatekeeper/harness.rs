@@ -28,7 +28,7 @@ use gate::{
     call::Call,
     chain,
     digest::{Digest, Domain},
-    id::{OwnedName, PolicyName, SessionId, ValueName},
+    id::{OwnedName, PolicyName, RoleName, SessionId, ValueName},
     permit::{Expect, Verified},
     policy::Policy,
     record::Decision,
@@ -88,6 +88,10 @@ fn policy_name() -> PolicyName {
     PolicyName::parse("demo").unwrap()
 }
 
+fn office_name() -> PolicyName {
+    PolicyName::parse("office").unwrap()
+}
+
 pub(crate) fn audience() -> Digest {
     Digest::of(Domain::Key, b"the vault of the tests")
 }
@@ -108,6 +112,13 @@ pub(crate) fn places(dir: &Path) -> Folders {
     let text = include_str!("../../../../fixtures/policies/demo.toml");
     let policy = Policy::compile(&policy_name(), text).unwrap();
     fs::write(places.policies.join("demo.policy"), policy.to_bytes()).unwrap();
+    // Turns of a second and little to remember, so that a test sees the end of both.
+    let text = include_str!("../../../../fixtures/policies/office.toml").replace(
+        "[own]",
+        "[session]\nhold_seconds = 1\nprovenance_mb = 1\nturn_seconds = 1\n\n[own]",
+    );
+    let policy = Policy::compile(&office_name(), &text).unwrap();
+    fs::write(places.policies.join("office.policy"), policy.to_bytes()).unwrap();
     places
 }
 
@@ -248,6 +259,8 @@ impl Bench {
                 (OwnedName::parse("notes").unwrap(), vec!["n1".into()]),
                 (OwnedName::parse("pages").unwrap(), vec!["p1".into()]),
             ]),
+            roles: Default::default(),
+            scope: None,
             task: Some("Answer the customer.".into()),
             workspace: false,
         }
@@ -264,6 +277,40 @@ impl Bench {
         let answer = self.ask_control(&request);
         assert!(matches!(answer, session::Answer::Done), "{answer:?}");
         self.front(session)
+    }
+
+    /// A session under the office's policy, with its front.
+    pub(crate) fn office(&mut self, task: &str) -> Front {
+        let policy = office_name();
+        let open = session::Open {
+            session: SESSION,
+            policy: policy.clone(),
+            caller_uid: 1_000,
+            values: BTreeMap::from([(ValueName::parse("account").unwrap(), "77".into())]),
+            owned: BTreeMap::from([(OwnedName::parse("pages").unwrap(), vec!["p1".into()])]),
+            roles: [RoleName::parse("finance").unwrap()].into(),
+            scope: None,
+            task: Some(task.into()),
+            workspace: false,
+        };
+        let answer = self.ask_control(&session::Request::Open(open));
+        assert!(matches!(answer, session::Answer::Done), "{answer:?}");
+        Front {
+            stream: self.give(&GateNotice::Front {
+                session: SESSION,
+                policy,
+            }),
+            next: 1,
+        }
+    }
+
+    /// Says something to the session; what is answered, if it is not taken.
+    pub(crate) fn tell(&mut self, told: session::Told) -> Option<String> {
+        let session = SESSION;
+        match self.ask_control(&session::Request::Tell { session, told }) {
+            session::Answer::Done => None,
+            session::Answer::Refused { why } => Some(why),
+        }
     }
 
     /// A front for a session.
@@ -383,6 +430,27 @@ impl Front {
         frame::read(&mut self.stream).unwrap()
     }
 
+    /// Sends a call that waits; its pending id, rule and reason.
+    pub(crate) fn held(&mut self, tool: &str, arguments: &str) -> (u64, String, String) {
+        let sent = self.send(tool, arguments);
+        match self.answer() {
+            Answer::Held {
+                number,
+                pending,
+                rule,
+                why,
+                ..
+            } => {
+                assert_eq!(number, sent);
+                (pending, rule, why)
+            }
+            other @ (Answer::Done { .. }
+            | Answer::Failed { .. }
+            | Answer::Refused { .. }
+            | Answer::Tools { .. }) => panic!("{other:?}"),
+        }
+    }
+
     /// Sends a call until it reaches a vault that has only just said hello.
     pub(crate) fn reach(&mut self, vault: &mut Vault, tool: &str) -> Asked {
         let start = Instant::now();
@@ -412,7 +480,10 @@ impl Front {
                 assert_eq!(number, sent);
                 (rule, why)
             }
-            other @ (Answer::Done { .. } | Answer::Failed { .. } | Answer::Tools { .. }) => {
+            other @ (Answer::Done { .. }
+            | Answer::Failed { .. }
+            | Answer::Held { .. }
+            | Answer::Tools { .. }) => {
                 panic!("{other:?}")
             }
         }

@@ -8,3 +8,4 @@ mod channels;
 mod crash;
 mod harness;
 mod start;
+mod waiting;

@@ -65,6 +65,7 @@ fn session(rules: &SessionRules) -> Result<(), Fault> {
         1 << 20,
         &["limits", "open_files"],
     )?;
+    range(rules.hold_seconds, 1, 86_400, &["hold_seconds"])?;
     range(rules.turn_seconds, 1, 86_400, &["turn_seconds"])?;
     let megabytes = u32::try_from(rules.provenance_bytes / 1_000_000).unwrap_or(u32::MAX);
     // Its index is up to three times as large, for each session (`lineage::Budget`).

@@ -127,6 +127,7 @@ fn session(table: Session) -> Result<SessionRules, Fault> {
     Ok(SessionRules {
         boundary: table.boundary,
         provenance_bytes: u64::from(table.provenance_mb) * 1_000_000,
+        hold_seconds: table.hold_seconds,
         turn_seconds: table.turn_seconds,
         limits: SessionLimits {
             memory_mb: table.limits.memory_mb,
