@@ -84,6 +84,45 @@ pub enum What {
         #[arg(required = true, value_name = "SESSION", value_parser = SessionId::parse)]
         sessions: Vec<SessionId>,
     },
+    /// Say something to one of your sessions, as its application
+    Tell {
+        /// Which, as `custody ps` lists it
+        #[arg(value_name = "SESSION", value_parser = SessionId::parse)]
+        session: SessionId,
+        /// What.
+        #[command(flatten)]
+        what: Tell,
+    },
+    /// Say how a policy decides on a call, and what would change it; nothing is performed
+    Why {
+        /// The policy, NAME.toml
+        policy: PathBuf,
+        /// The call: the last one of a session of the form custody-trace/1; what the calls before it
+        /// brought has been seen
+        call: PathBuf,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// What an application says.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = false)]
+pub struct Tell {
+    /// The person or the operator says this: it is authoritative
+    #[arg(long, value_name = "TEXT")]
+    pub message: Option<String>,
+    /// Somebody passed this on: a JSON object with exactly `from`, `task`, `page_id` and `summary`, each
+    /// a text. It taints; say it before the agent sees it
+    #[arg(long, value_name = "FILE")]
+    pub handoff: Option<PathBuf>,
+    /// No more than this is needed any longer, as `run --scope` has it; nothing widens it again
+    #[arg(long, value_name = "FILE")]
+    pub narrow: Option<PathBuf>,
+    /// The turn is over: what was deferred in it is decided on
+    #[arg(long)]
+    pub end_turn: bool,
 }
 
 /// What about the ledger.

@@ -7,8 +7,8 @@
 //! | [`doctor`] | whether a profile can be had here |
 //! | [`exit`] | what the process says to its caller |
 //! | [`inert`] | foreign text that does nothing to a terminal |
-//! | [`ledger`], [`policy`], [`replay`] | what needs no service |
-//! | [`list`] | ps, stop, status |
+//! | [`ledger`], [`policy`], [`replay`], [`why`] | what needs no service |
+//! | [`list`] | ps, status, stop, tell |
 //! | [`run`] | a command, confined |
 //!
 //! **Invariant:** it holds nothing and decides nothing; it is the caller's own process. No secret
@@ -25,6 +25,7 @@ pub mod list;
 pub mod policy;
 pub mod replay;
 pub mod run;
+pub mod why;
 
 use std::io::{self, Write as _};
 
@@ -58,6 +59,8 @@ pub fn main() -> Exit {
         What::Run(run) => run::run(&socket, run),
         What::Status => list::status(&socket),
         What::Stop { sessions } => list::stop(&socket, &sessions),
+        What::Tell { session, what } => list::tell(&socket, session, &what),
+        What::Why { policy, call, json } => why::why(&policy, &call, json),
     };
     done.unwrap_or_else(|error| {
         complain(&format!("{error:#}"));

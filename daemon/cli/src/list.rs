@@ -2,12 +2,15 @@
 
 use std::path::Path;
 
-use anyhow::bail;
-use custody_wire::operator::{Answer, Request, SessionView};
+use anyhow::{Context as _, bail};
+use custody_wire::{
+    operator::{Answer, Request, SessionView},
+    session::Told,
+};
 use gate::id::SessionId;
 use serde_json::json;
 
-use crate::{complain, connect::Control, exit::Exit, inert, say};
+use crate::{args, complain, connect::Control, exit::Exit, inert, say};
 
 /// The version of what `ps --json` writes.
 const FORMAT: u32 = 1;
@@ -45,6 +48,33 @@ pub fn stop(socket: &Path, sessions: &[SessionId]) -> anyhow::Result<Exit> {
         }
     }
     Ok(exit)
+}
+
+/// `custody tell`.
+///
+/// # Errors
+/// When a file cannot be read, or the service does not answer or takes it for none.
+pub fn tell(socket: &Path, session: SessionId, what: &args::Tell) -> anyhow::Result<Exit> {
+    let read = |file: &Path| {
+        std::fs::read(file).with_context(|| format!("cannot read `{}`", file.display()))
+    };
+    let told = match (&what.message, &what.handoff, &what.narrow) {
+        (Some(text), _, _) => Told::Message(text.clone()),
+        (None, Some(file), _) => Told::Handoff(read(file)?),
+        (None, None, Some(file)) => Told::Narrow(read(file)?),
+        // clap asks for exactly one.
+        (None, None, None) => Told::TurnEnd,
+    };
+    let request = Request::Tell { session, told };
+    match Control::connect(socket)?.ask(&request)? {
+        Answer::Done => Ok(Exit::Done),
+        Answer::Ended { .. }
+        | Answer::Give
+        | Answer::Refused { .. }
+        | Answer::Sessions(_)
+        | Answer::Started { .. }
+        | Answer::Status { .. } => bail!(UNEXPECTED),
+    }
 }
 
 /// `custody status`.

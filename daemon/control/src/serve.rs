@@ -171,7 +171,7 @@ async fn obey(service: &Service, client: &mut Client, caller: &Caller) -> Result
                 client.send(&answer, &[]).await?;
             }
             Request::Tell { session, told } => {
-                let answer = tell(service, &caller, session, told).await;
+                let answer = tell(service, caller, session, told).await;
                 client.send(&answer, &[]).await?;
             }
             Request::Stop { session } => {

@@ -2,13 +2,16 @@
 
 use gate::{
     call::Call,
-    decide::{self, Ask, Moment, Verdict},
+    decide::{self, Ask, Explanation, Moment, Verdict},
     json::Value,
     policy::Policy,
     session::{self, Facts, Scope},
 };
 
-use crate::decider::{Answer, Decider, Opening, Recorded, Session};
+use crate::{
+    decider::{Answer, Decider, Opening, Recorded, Session},
+    trace::Trace,
+};
 
 /// The gate under a policy.
 #[derive(Debug)]
@@ -41,6 +44,12 @@ impl Decider for Custody<'_> {
     }
 
     fn open(&self, opening: &Opening) -> Result<Box<dyn Session + '_>, String> {
+        Ok(Box::new(self.gated(opening)?))
+    }
+}
+
+impl<'p> Custody<'p> {
+    fn gated(&self, opening: &Opening) -> Result<Gated<'p>, String> {
         let opening = session::Opening {
             owned: opening.owned.clone(),
             roles: opening.roles.clone(),
@@ -51,11 +60,31 @@ impl Decider for Custody<'_> {
             ..session::Opening::default()
         };
         let facts = Facts::open(self.policy, opening).map_err(|error| error.to_string())?;
-        Ok(Box::new(Gated {
+        Ok(Gated {
             asked: 0,
             facts,
             policy: self.policy,
-        }))
+        })
+    }
+
+    /// The decision on the last call of a recorded session, after what the others brought; with the
+    /// call's tool.
+    ///
+    /// # Errors
+    /// When the session cannot be opened, or has no call.
+    pub fn explain(&self, trace: &Trace) -> Result<(String, Explanation), String> {
+        let mut session = self.gated(&trace.opening)?;
+        let Some((last, past)) = trace.calls.split_last() else {
+            return Err("the session has no call".into());
+        };
+        for call in past {
+            session.asked = session.asked.saturating_add(1);
+            if let Some(back) = &call.back {
+                session.record(&call.tool, &call.arguments, back);
+            }
+        }
+        let verdict = session.verdict(&last.tool, &last.arguments, Moment::Call);
+        Ok((last.tool.clone(), verdict.explain()))
     }
 }
 
