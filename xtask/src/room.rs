@@ -243,6 +243,21 @@ impl Room {
         Ok(folder)
     }
 
+    /// Gives a folder and all in it to the operator.
+    pub(crate) fn give_to_operator(&self, folder: &Path) -> Result<()> {
+        let uid = self.uid(User::Operator);
+        chown(folder, Some(uid), Some(uid)).context("chown")?;
+        for entry in fs::read_dir(folder).context("the operator's folder")? {
+            let path = entry.context("the operator's folder")?.path();
+            if path.is_dir() {
+                self.give_to_operator(&path)?;
+            } else {
+                chown(&path, Some(uid), Some(uid)).context("chown")?;
+            }
+        }
+        Ok(())
+    }
+
     /// A command of `user`'s own, beginning in `home`: nobody's privileges, nobody's environment.
     pub(crate) fn command_of(&self, user: User, home: &Path, argv: &[OsString]) -> Command {
         let uid = self.uid(user);

@@ -13,7 +13,11 @@ use nix::sys::resource::{UsageWho, getrusage};
 use super::series::{Series, compare};
 use crate::{
     places::{self, Places},
-    room::{Room, daemon::Daemon, service::Service},
+    room::{
+        Room,
+        daemon::{self, Daemon},
+        service::Service,
+    },
     say, setup, stage,
 };
 
@@ -23,6 +27,23 @@ const TRUE: &str = "/bin/true";
 struct Contender<'a> {
     series: Series,
     turn: Box<dyn FnMut() -> Result<Duration> + 'a>,
+    /// What works for it besides its own children.
+    served: Box<dyn Fn() -> Duration + 'a>,
+}
+
+impl<'a> Contender<'a> {
+    fn new(name: &str, turn: impl FnMut() -> Result<Duration> + 'a) -> Self {
+        Self {
+            series: Series::new(name),
+            turn: Box::new(turn),
+            served: Box::new(|| Duration::ZERO),
+        }
+    }
+
+    fn served_by(mut self, cpu: impl Fn() -> Duration + 'a) -> Self {
+        self.served = Box::new(cpu);
+        self
+    }
 }
 
 pub(super) fn run(places: &Places, turns: usize) -> Result<()> {
@@ -33,32 +54,32 @@ pub(super) fn run(places: &Places, turns: usize) -> Result<()> {
     let daemon = Daemon::start(&room)?;
 
     let mut contenders = vec![
-        Contender {
-            series: Series::new("fork+exec"),
-            turn: Box::new(|| timed(&mut Command::new(TRUE))),
-        },
-        Contender {
-            series: Series::new("custody run"),
-            turn: Box::new(|| timed(daemon.cli().args(["run", "--policy", "demo", "--", TRUE]))),
-        },
+        Contender::new("fork+exec", || timed(&mut Command::new(TRUE))),
+        Contender::new("custody run", || {
+            timed(daemon.cli().args(["run", "--policy", "demo", "--", TRUE]))
+        })
+        .served_by(|| daemon.cpu()),
     ];
     if places::on_path("bwrap").is_some() {
-        contenders.push(Contender {
-            series: Series::new("bwrap --unshare-all"),
-            turn: Box::new(|| timed(&mut bwrap())),
-        });
+        contenders.push(Contender::new(
+            "bwrap --unshare-all",
+            || timed(&mut bwrap()),
+        ));
     } else {
         say::line("not attempted: bwrap is not installed");
     }
     match Sandlock::start(&setup::python::environment(places)) {
-        Ok(mut sandlock) => contenders.push(Contender {
-            series: Series::new("sandlock (in its own process)"),
-            turn: Box::new(move || sandlock.turn()),
-        }),
+        Ok(mut sandlock) => {
+            let pid = sandlock.child.id();
+            let contender =
+                Contender::new("sandlock (in its own process)", move || sandlock.turn());
+            contenders.push(contender.served_by(move || daemon::cpu_of(pid)));
+        }
         Err(error) => say::line(format_args!("not attempted: sandlock: {error:#}")),
     }
 
-    let before = daemon.cpu();
+    // Whole runs: what is done after a turn, for the next one, is part of it.
+    let before: Vec<Duration> = contenders.iter().map(|it| (it.served)()).collect();
     for turn in 0..turns + WARM_UP {
         for contender in &mut contenders {
             let cpu = cpu_of(UsageWho::RUSAGE_CHILDREN)?;
@@ -74,17 +95,16 @@ pub(super) fn run(places: &Places, turns: usize) -> Result<()> {
             bail!("interrupted");
         }
     }
-    // The service's part of `custody run`; nobody else makes it work.
-    let served = daemon.cpu().saturating_sub(before);
-    let mut all: Vec<Series> = contenders
+    let counted = u32::try_from(turns).context("turns")?;
+    let all_turns = u32::try_from(turns + WARM_UP).context("turns")?;
+    for (contender, before) in contenders.iter_mut().zip(before) {
+        let served = (contender.served)().saturating_sub(before);
+        contender.series.add_cpu(served * counted / all_turns);
+    }
+    let all: Vec<Series> = contenders
         .into_iter()
         .map(|contender| contender.series)
         .collect();
-    if let Some(ours) = all.get_mut(1) {
-        let counted = u32::try_from(turns).context("turns")?;
-        let all_turns = u32::try_from(turns + WARM_UP).context("turns")?;
-        ours.add_cpu(served * counted / all_turns);
-    }
     compare(&all);
     launcher(places)
 }

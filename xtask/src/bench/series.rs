@@ -37,7 +37,8 @@ impl Series {
         sorted.get(rank - 1).copied().unwrap_or_default()
     }
 
-    fn cpu_each(&self) -> Option<Duration> {
+    /// Processor time of one turn, if it was measured.
+    pub(crate) fn cpu_each(&self) -> Option<Duration> {
         let turns = u32::try_from(self.times.len())
             .ok()
             .filter(|turns| *turns > 0)?;

@@ -102,8 +102,7 @@ impl<'a> Daemon<'a> {
     /// The processor time that the programs and their ended children have used, in whole ticks.
     pub(crate) fn cpu(&self) -> Duration {
         let programs = self.room.processes().into_iter();
-        let ticks: u64 = programs.chain([self.child.id()]).filter_map(ticks).sum();
-        Duration::from_millis(ticks * 10) // USER_HZ is 100 on x86-64 (time(7))
+        programs.chain([self.child.id()]).map(cpu_of).sum()
     }
 
     /// Ends it in order; its sessions and programs end with it.
@@ -138,13 +137,15 @@ impl Drop for Daemon<'_> {
     }
 }
 
-/// utime, stime, cutime and cstime (proc_pid_stat(5)): fields 14 to 17, of which the name, field
-/// 2, may have blanks.
-fn ticks(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, fields) = stat.rsplit_once(')')?;
+/// The processor time of a process and of its ended children, in whole ticks; none where it has
+/// ended: utime, stime, cutime and cstime (proc_pid_stat(5)), fields 14 to 17, of which the name,
+/// field 2, may have blanks.
+pub(crate) fn cpu_of(pid: u32) -> Duration {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let (_, fields) = stat.rsplit_once(')').unwrap_or_default();
     let times = fields.split_whitespace().skip(11).take(4);
-    Some(times.filter_map(|field| field.parse::<u64>().ok()).sum())
+    let ticks: u64 = times.filter_map(|field| field.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks * 10) // USER_HZ is 100 on x86-64 (time(7))
 }
 
 /// The effective uid of a process (proc_pid_status(5)).

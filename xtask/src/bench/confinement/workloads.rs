@@ -3,7 +3,6 @@
 use std::{
     ffi::OsString,
     fs,
-    os::unix::fs::chown,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
@@ -62,8 +61,16 @@ pub(super) fn run(room: &Room, daemon: &Daemon<'_>, turns: usize) -> Result<()> 
     }
     let bare = lay_out(room, "work-bare")?;
     let inside = lay_out(room, "work-inside")?;
+    let start = Work {
+        name: "nothing: what starting a session adds to each of the following",
+        script: "true".into(),
+    };
+    let turns = turns.min(TURNS_MAX);
+    let arms = [bare.as_path(), &inside];
+    let start = one(room, daemon, arms, &start, turns)?;
     for work in &all {
-        one(room, daemon, [&bare, &inside], work, turns.min(TURNS_MAX))?;
+        let whole = one(room, daemon, arms, work, turns)?;
+        less(&whole, &start);
     }
     Ok(())
 }
@@ -92,7 +99,7 @@ fn lay_out(room: &Room, name: &str) -> Result<PathBuf> {
     fs::write(folder.join("test_work.py"), TESTS).context("the tests")?;
     let files = folder.join("files");
     small_files(&files)?;
-    give_to_operator(room, &folder)?;
+    room.give_to_operator(&folder)?;
     let mut git = room.command_of(
         User::Operator,
         &files,
@@ -112,7 +119,7 @@ fn one(
     [outside, shared]: [&Path; 2],
     work: &Work,
     turns: usize,
-) -> Result<()> {
+) -> Result<[Series; 2]> {
     let argv = ["/bin/sh", "-c", work.script.as_str()].map(OsString::from);
     let bare = || room.command_of(User::Operator, outside, &argv);
     let inside = || {
@@ -124,25 +131,54 @@ fn one(
             .args(&argv);
         command
     };
-    let mut series = [Series::new("bare"), Series::new("in a session")];
+    let (mut outer, mut inner) = (Series::new("bare"), Series::new("in a session"));
     // Once each for nothing: the page cache is warm for both.
     timed(bare())?;
     timed(inside())?;
-    for _ in 0..turns {
-        let before = cpu_of(UsageWho::RUSAGE_CHILDREN)?;
-        series[0].push(timed(bare())?);
-        series[0].add_cpu(cpu_of(UsageWho::RUSAGE_CHILDREN)?.saturating_sub(before));
-        let before = cpu_of(UsageWho::RUSAGE_CHILDREN)? + daemon.cpu();
-        series[1].push(timed(inside())?);
-        series[1]
-            .add_cpu((cpu_of(UsageWho::RUSAGE_CHILDREN)? + daemon.cpu()).saturating_sub(before));
+    let before = daemon.cpu();
+    for turn in 0..turns {
+        // Either finds the caches as the other left them, by turns.
+        if turn % 2 == 0 {
+            measured(bare(), &mut outer)?;
+            measured(inside(), &mut inner)?;
+        } else {
+            measured(inside(), &mut inner)?;
+            measured(bare(), &mut outer)?;
+        }
         if stage::interrupted() {
             bail!("interrupted");
         }
     }
+    // The service's, and with it what ran in the sessions.
+    inner.add_cpu(daemon.cpu().saturating_sub(before));
     say::line(format_args!("\n{}:", work.name));
-    compare(&series);
+    let both = [outer, inner];
+    compare(&both);
+    Ok(both)
+}
+
+fn measured(command: Command, series: &mut Series) -> Result<()> {
+    let before = cpu_of(UsageWho::RUSAGE_CHILDREN)?;
+    series.push(timed(command)?);
+    series.add_cpu(cpu_of(UsageWho::RUSAGE_CHILDREN)?.saturating_sub(before));
     Ok(())
+}
+
+/// The work alone: a session starts once, whatever is done in it.
+fn less([bare, inside]: &[Series; 2], [bare_start, start]: &[Series; 2]) {
+    let middle = |whole: &Series, start: &Series| {
+        let time = whole.percentile(50).saturating_sub(start.percentile(50));
+        time.as_secs_f64()
+    };
+    let cpu = |whole: &Series, start: &Series| {
+        let time = |of: &Series| of.cpu_each().unwrap_or_default();
+        time(whole).saturating_sub(time(start)).as_secs_f64()
+    };
+    say::line(format_args!(
+        "less what `true` takes in each: ×p50 {:.3}, ×CPU {:.3}",
+        middle(inside, start) / middle(bare, bare_start),
+        cpu(inside, start) / cpu(bare, bare_start),
+    ));
 }
 
 fn timed(mut command: Command) -> Result<Duration> {
@@ -206,20 +242,6 @@ fn small_files(folder: &Path) -> Result<()> {
             format!("small file {number}\n"),
         )
         .context("a file")?;
-    }
-    Ok(())
-}
-
-fn give_to_operator(room: &Room, folder: &Path) -> Result<()> {
-    let uid = room.uid(User::Operator);
-    chown(folder, Some(uid), Some(uid)).context("chown")?;
-    for entry in fs::read_dir(folder).context("the work's folder")? {
-        let path = entry.context("the work's folder")?.path();
-        if path.is_dir() {
-            give_to_operator(room, &path)?;
-        } else {
-            chown(&path, Some(uid), Some(uid)).context("chown")?;
-        }
     }
     Ok(())
 }
