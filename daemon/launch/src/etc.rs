@@ -1,7 +1,7 @@
 //! `/etc` of a session: names and users are constructed, a few entries of the host are shown.
 //!
 //! An entry that is not listed is not there: `/etc` of a host holds tokens (`npmrc`, `pip.conf`,
-//! `gitconfig`) and names of people. No `resolv.conf`: nothing inside resolves. No `machine-id`.
+//! the host's `gitconfig`) and names of people. No `resolv.conf`: nothing inside resolves. No `machine-id`.
 
 use std::{
     fs::{self, File},
@@ -95,6 +95,7 @@ pub(crate) fn common(root: &Root) -> Result<(), Failure> {
         "hosts",
         &format!("127.0.0.1 localhost {HOSTNAME}\n::1 localhost {HOSTNAME}\n"),
     )?;
+    write(root, "gitconfig", GITCONFIG)?;
     write(root, "nsswitch.conf", NSSWITCH)
 }
 
@@ -120,6 +121,11 @@ pub(crate) fn user(root: &Root, uid: u32, gid: u32) -> Result<(), Failure> {
         &format!("root:x:0:\ntty:x:5:\n{USER}:x:{gid}:\nnogroup:x:65534:\n"),
     )
 }
+
+/// git's index remembers each file's owner, and the workspace's has another number in each session:
+/// by default git would read all files of the tree again, every time (core.checkStat in
+/// git-config(1)). Times and sizes it looks at as before.
+const GITCONFIG: &str = "[core]\n\tcheckStat = minimal\n";
 
 /// Files only: a resolver's or directory's unix socket would be a way out (nsswitch.conf(5)).
 const NSSWITCH: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files\n\

@@ -187,7 +187,6 @@ fn the_hosts_files_are_absent_and_the_systems_are_read_only() {
         "/etc/machine-id",
         "/etc/pip.conf",
         "/etc/npmrc",
-        "/etc/gitconfig",
         "/run/systemd",
     ] {
         assert!(
@@ -196,6 +195,12 @@ fn the_hosts_files_are_absent_and_the_systems_are_read_only() {
             "{absent}"
         );
     }
+    let git = Start::sh("cat /etc/gitconfig").run();
+    assert_eq!(
+        git.text(),
+        "[core]\n\tcheckStat = minimal",
+        "not the host's"
+    );
     for place in [
         "/",
         "/usr",

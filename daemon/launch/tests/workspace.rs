@@ -9,7 +9,10 @@ mod support;
 
 use std::{
     fs,
-    os::{fd::OwnedFd, unix::fs::MetadataExt as _},
+    os::{
+        fd::OwnedFd,
+        unix::{fs::MetadataExt as _, process::CommandExt as _},
+    },
     path::{Path, PathBuf},
     process::Command,
 };
@@ -157,6 +160,40 @@ fn git_works_and_the_commit_is_the_owners() {
         .output()
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&log.stdout), "second\nfirst\n");
+}
+
+#[test]
+fn git_trusts_the_index_that_the_owner_wrote() {
+    if !can_run() {
+        return;
+    }
+    // The distribution's: one that was built here has its own idea of where `/etc` is.
+    const GIT: &str = "/usr/bin/git";
+    let folder = repository();
+    let status = |when: &str| {
+        let script = format!("{when}{GIT} status --short");
+        let done = Command::new("/bin/sh")
+            .args(["-c", &script])
+            .current_dir(folder.path())
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .uid(OWNER)
+            .gid(OWNER)
+            .status();
+        assert!(done.unwrap().success());
+    };
+    let inside = |when: &str| {
+        let ended = sh(folder.path(), &format!("{when}{GIT} status --short"));
+        ended.text().to_owned()
+    };
+    // What is as new as the index is compared by content, whatever else is known of it.
+    status("touch -d @1000000000 file && ");
+    let index = folder.path().join(".git/index");
+    let before = fs::read(&index).unwrap();
+    assert_eq!(inside(""), "");
+    // It writes the index again where it had to look into a file.
+    assert!(fs::read(&index).unwrap() == before);
+    assert_eq!(inside("echo two >> file && "), " M file");
 }
 
 #[test]

@@ -82,7 +82,7 @@ const SCRIPTS: [(&str, &str); 3] = [
     ),
     (
         "git status in a tree of 40,000 files",
-        "cd files && git status --porcelain >/dev/null",
+        "cd files && /usr/bin/git status --porcelain >/dev/null",
     ),
     (
         "reading 40,000 small files",
@@ -110,7 +110,7 @@ fn lay_out(room: &Room, name: &str) -> Result<PathBuf> {
 }
 
 /// A tree that git knows, without anybody's name in it.
-const GIT: &str = "git init -q . && git add -A && \
+const GIT: &str = "PATH=/usr/bin:$PATH; git init -q . && git add -A && \
     git -c user.name=bench -c user.email=bench@example.org commit -qm bench && git status >/dev/null";
 
 fn one(
