@@ -80,7 +80,11 @@ fn words(text: &str) -> impl Iterator<Item = ((usize, usize), String)> {
         let mut word = String::new();
         while let Some((at, character)) = rest.next_if(|(_, it)| it.is_alphanumeric()) {
             to = at.saturating_add(character.len_utf8());
-            word.push_str(&character.to_lowercase().to_string());
+            if character.is_ascii() {
+                word.push(character.to_ascii_lowercase());
+            } else {
+                word.extend(character.to_lowercase());
+            }
         }
         Some(((from, to), word))
     })

@@ -1,7 +1,7 @@
 //! Our decision on a call, timed in a process of its own, by the same commands as the peers' of `cargo xtask bench gate`.
 //!
 //! Reads one JSON object (the setting), then commands, one a line: `decide N` and `record N` answer with a JSON list of N
-//! times in nanoseconds; the end of the input ends it.
+//! times in nanoseconds, `sizes 1` with the bytes of the index and of what was recorded; the end of the input ends it.
 
 use std::{
     collections::BTreeMap,
@@ -40,11 +40,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         let (what, count) = line.split_once(' ').ok_or("no count")?;
         let mut times = Vec::new();
         for _ in 0..count.parse::<u32>()? {
-            times.push(match what {
-                "decide" => session.decide()?,
-                "record" => session.record(),
+            match what {
+                "decide" => times.push(session.decide()?),
+                "record" => times.push(session.record()),
+                "sizes" => {
+                    let usage = session.facts.usage();
+                    times.push(u128::try_from(usage.memory)?);
+                    times.push(u128::try_from(usage.recorded)?);
+                }
                 _ => return Err(format!("no command `{what}`").into()),
-            });
+            }
         }
         let mut out = io::stdout().lock();
         writeln!(out, "{}", serde_json::to_string(&times)?)?;

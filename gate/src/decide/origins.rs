@@ -42,7 +42,8 @@ pub(super) fn look(
         named: true,
         targets: false,
     };
-    let own_words = payloads_are_own(facts, tool, complete);
+    // Asked where it matters: every word of every payload is looked up.
+    let own_words = || payloads_are_own(facts, tool, complete);
     for (name, value) in complete {
         let Some(argument) = tool.arguments.get(name) else {
             continue;
@@ -55,7 +56,7 @@ pub(super) fn look(
                 name,
                 argument,
                 values,
-                own_words,
+                &own_words,
                 grounds,
                 &mut looked,
             );
@@ -103,7 +104,7 @@ fn target(
     name: &ArgumentName,
     argument: &Argument,
     (written, value): (&Value, &Value),
-    own_words: bool,
+    own_words: &dyn Fn() -> bool,
     grounds: &mut BTreeMap<ArgumentName, Ground>,
     looked: &mut Looked,
 ) {
@@ -131,7 +132,7 @@ fn target(
     }
     looked.targets |= is_target;
     looked.named &= !is_target || class == OriginClass::Authoritative;
-    let member = argument.member && class == OriginClass::System && own_words;
+    let member = argument.member && class == OriginClass::System && own_words();
     if argument.origins.contains(&class) || member {
         looked.anchored |= is_target;
     } else {

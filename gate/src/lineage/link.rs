@@ -47,6 +47,11 @@ pub fn links(text: &str) -> Vec<Link<'_>> {
 
 /// `word` as an address, or the address that it ends with.
 pub(super) fn link(word: &str) -> Option<Link<'_>> {
+    // Most words are none, and long texts have many.
+    let plain = |it: u8| !matches!(it, b'.' | b'/' | b':' | b'@') && !it.is_ascii_digit();
+    if word.bytes().all(plain) {
+        return None;
+    }
     let of = |kind, text| Some(Link { kind, text });
     if let Some(at) = word.find("://").or_else(|| word.find("//")) {
         let scheme = word.get(..at)?;

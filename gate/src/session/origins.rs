@@ -143,6 +143,11 @@ impl Facts {
         let _number = self.lineage.record_value(source, value, labels);
     }
 
+    /// What the index of everything that the session was told takes.
+    pub fn usage(&self) -> lineage::Usage {
+        self.lineage.usage()
+    }
+
     /// Why the session takes no more calls, if so.
     pub fn saturated(&self) -> Option<String> {
         self.lineage.saturated().map(|it| it.to_string())
