@@ -19,8 +19,17 @@ pub struct Mount {
     pub root: PathBuf,
     /// Where.
     pub point: PathBuf,
+    /// Options of the mount, as they are written: `rw,nosuid`.
+    pub options: String,
     /// The file system's type.
     pub fs_type: String,
+}
+
+impl Mount {
+    /// Whether the mount has an option.
+    pub fn has(&self, option: &str) -> bool {
+        self.options.split(',').any(|it| it == option)
+    }
 }
 
 /// The mounts of this process.
@@ -29,6 +38,14 @@ pub struct Mount {
 /// When procfs does not say, or says what is no mount.
 pub fn own() -> io::Result<Vec<Mount>> {
     parse(&fs::read("/proc/self/mountinfo")?)
+}
+
+/// The mounts that process `pid` sees, by their places in its root.
+///
+/// # Errors
+/// As [`own`], and when it is gone.
+pub fn of(pid: i32) -> io::Result<Vec<Mount>> {
+    parse(&fs::read(format!("/proc/{pid}/mountinfo"))?)
 }
 
 /// The mount points strictly below `path`.
@@ -68,6 +85,7 @@ fn mount(line: &[u8]) -> Option<Mount> {
     let (major, minor) = device.split_at_checked(colon)?;
     let root = fields.next()?;
     let point = fields.next()?;
+    let options = fields.next()?;
     // Optional fields end with a hyphen.
     let fs_type = fields.skip_while(|field| *field != b"-").nth(1)?;
     Some(Mount {
@@ -75,6 +93,7 @@ fn mount(line: &[u8]) -> Option<Mount> {
         device: (number(major)?, number(minor.get(1..)?)?),
         root: plain(root),
         point: plain(point),
+        options: String::from_utf8_lossy(options).into_owned(),
         fs_type: String::from_utf8_lossy(fs_type).into_owned(),
     })
 }
@@ -115,12 +134,20 @@ mod tests {
         assert_eq!(first.point.as_os_str().as_bytes(), b"/mnt/\xff a\\");
         assert_eq!((first.id, first.device), (36, (98, 0)));
         assert_eq!(first.root, Path::new("/mnt1"));
+        assert!(first.has("noatime") && !first.has("atime") && !first.has("ro"));
         assert_eq!(
             (first.fs_type.as_str(), second.fs_type.as_str()),
             ("ext3", "ext4")
         );
         assert!(parse(b"36 35 98:0 /mnt1\n").is_err());
         assert_eq!(plain(br"/a\9\04").as_os_str().as_bytes(), br"/a\9\04");
+    }
+
+    #[test]
+    fn a_process_that_is_gone_has_no_mounts() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        assert_eq!(of(pid).unwrap(), own().unwrap());
+        assert!(of(i32::MAX).is_err());
     }
 
     #[test]

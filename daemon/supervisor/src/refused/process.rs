@@ -9,10 +9,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use custody_sys::mountinfo::{self, Mount};
 use custody_wire::{launch::CHANNEL_FD, refused::Refused};
 use procfs::{
     ProcError,
-    process::{LimitValue, MountInfo, Process, Status},
+    process::{LimitValue, Process, Status},
 };
 
 use super::Finding;
@@ -51,7 +52,7 @@ pub fn look(pid: i32, expected: Expected<'_>) -> Vec<Finding> {
         Ok((process, status)) => {
             of_status(&status, expected.uid, &mut findings);
             of_limits(&process, &mut findings);
-            of_mounts(&process, &mut findings);
+            of_mounts(mountinfo::of(pid), &mut findings);
             of_cgroup(&process, expected.cgroup, &mut findings);
         }
         Err(error) => findings.push(unseen(Refused::AgentUidRoot, "its status", &error)),
@@ -132,43 +133,43 @@ fn of_limits(process: &Process, findings: &mut Vec<Finding>) {
     }
 }
 
-/// proc_pid_mountinfo(5), as the process sees it.
-fn of_mounts(process: &Process, findings: &mut Vec<Finding>) {
-    let mounts = match process.mountinfo() {
-        Ok(mounts) => mounts.0,
+/// proc_pid_mountinfo(5), as the process sees it. Names of mounts are anybody's bytes: a host's mount
+/// whose name is no text is one as every other.
+fn of_mounts(mounts: io::Result<Vec<Mount>>, findings: &mut Vec<Finding>) {
+    let mounts = match mounts {
+        Ok(mounts) => mounts,
         Err(error) => {
             for which in [
                 Refused::SetuidHonoured,
                 Refused::WritableBpffs,
                 Refused::WritableCgroupfs,
             ] {
-                findings.push(unseen(which, "its mounts", &error));
+                findings.push(Finding::unseen(which, "its mounts", &error));
             }
             return;
         }
     };
-    let has = |mount: &MountInfo, option: &str| mount.mount_options.contains_key(option);
-    let mut find = |which, mount: &MountInfo| {
-        let place = mount.mount_point.display();
-        findings.push(Finding::new(
-            which,
-            format!("`{place}` ({})", mount.fs_type),
-        ));
+    let mut find = |which, mount: Option<&Mount>| {
+        findings.extend(mount.map(|mount| {
+            let place = mount.point.display();
+            Finding::new(which, format!("`{place}` ({})", mount.fs_type))
+        }));
     };
-    let first = |wanted: &dyn Fn(&MountInfo) -> bool| mounts.iter().find(|mount| wanted(mount));
-    if let Some(mount) = first(&|it| {
-        !has(it, "nosuid") && !has(it, "noexec") && !NO_FILES.contains(&it.fs_type.as_str())
-    }) {
-        find(Refused::SetuidHonoured, mount);
-    }
-    if let Some(mount) = first(&|it| it.fs_type == "bpf" && !has(it, "ro")) {
-        find(Refused::WritableBpffs, mount);
-    }
-    if let Some(mount) =
-        first(&|it| matches!(it.fs_type.as_str(), "cgroup" | "cgroup2") && !has(it, "ro"))
-    {
-        find(Refused::WritableCgroupfs, mount);
-    }
+    let first = |wanted: &dyn Fn(&Mount) -> bool| mounts.iter().find(|mount| wanted(mount));
+    find(
+        Refused::SetuidHonoured,
+        first(&|it| {
+            !it.has("nosuid") && !it.has("noexec") && !NO_FILES.contains(&it.fs_type.as_str())
+        }),
+    );
+    find(
+        Refused::WritableBpffs,
+        first(&|it| it.fs_type == "bpf" && !it.has("ro")),
+    );
+    find(
+        Refused::WritableCgroupfs,
+        first(&|it| matches!(it.fs_type.as_str(), "cgroup" | "cgroup2") && !it.has("ro")),
+    );
 }
 
 fn of_cgroup(process: &Process, expected: &Path, findings: &mut Vec<Finding>) {
@@ -311,6 +312,40 @@ mod tests {
             "{found:?}"
         );
         assert!(has(Refused::Cgroup2Missing), "{found:?}");
+    }
+
+    #[test]
+    fn mounts_are_judged_by_their_options_whatever_bytes_they_are_named_by() {
+        let judged = |lines: &[u8]| {
+            let mut findings = Vec::new();
+            of_mounts(mountinfo::parse(lines), &mut findings);
+            let found = findings.into_iter().map(|it| (it.which, it.found));
+            found.collect::<Vec<_>>()
+        };
+        let harmless = b"1 1 0:1 / /\xff\xfe rw,nosuid - tmpfs x rw\n\
+            2 1 0:2 / /sys/fs/cgroup ro,nosuid - cgroup2 x rw\n\
+            3 1 0:3 / /proc rw - proc x rw\n";
+        assert_eq!(judged(harmless), []);
+        let found = judged(
+            b"1 1 0:1 / /\xff rw,relatime - fuse.x x rw\n\
+            2 1 0:2 / /c rw,nosuid - cgroup x rw\n\
+            3 1 0:3 / /b rw,nosuid,noexec - bpf x rw\n",
+        );
+        let which: Vec<_> = found.iter().map(|it| it.0).collect();
+        assert_eq!(
+            which,
+            [
+                Refused::SetuidHonoured,
+                Refused::WritableBpffs,
+                Refused::WritableCgroupfs
+            ]
+        );
+        assert_eq!(found[0].1, "`/\u{fffd}` (fuse.x)");
+        assert_eq!(
+            judged(b"no mount\n").len(),
+            3,
+            "what cannot be read is found"
+        );
     }
 
     #[test]
