@@ -56,15 +56,15 @@ print(made, refused, flush=True)
 sys.stdin.readline()
 ";
 
-/// Takes four times what the session may have, by itself or into its tmpfs.
+/// Takes more than the session may have: by itself, or into its tmpfs as much as they hold.
 const HOGS: [(&str, &str); 2] = [
     (
         "its heap",
         "held = [bytearray(b'x' * (1 << 20)) for _ in range(256)]\nprint('survived')",
     ),
     (
-        "its /dev/shm",
-        "f = open('/dev/shm/hog', 'wb')\nfor _ in range(256):\n    f.write(b'x' * (1 << 20))\n    f.flush()\nprint('survived')",
+        "its tmpfs",
+        "for place in ['/dev/shm', '/home/agent', '/tmp']:\n  f = open(place + '/hog', 'wb', buffering=0)\n  try:\n    for _ in range(256):\n      f.write(b'x' * (1 << 20))\n  except OSError:\n    pass\nheld = bytearray(b'x' * (8 << 20))\nprint('survived')",
     ),
 ];
 
@@ -77,6 +77,23 @@ fn setup() -> Setup {
         ..Setup::default()
     }
 }
+
+/// What its tmpfs may hold: bytes, and files.
+const ROOM: &str = "
+import os
+places = ['/tmp', '/home/agent', '/dev/shm']
+found = [os.statvfs(place) for place in places]
+assert len({os.stat(place).st_dev for place in places}) == 3
+print(*[it.f_blocks * it.f_frsize for it in found], *[it.f_files for it in found])
+with open('/tmp/hog', 'wb') as f:
+    try:
+        for _ in range(64):
+            f.write(b'x' * (1 << 20))
+            f.flush()
+        print('no end')
+    except OSError as error:
+        print(error.errno)
+";
 
 fn host() -> Host {
     Host::start(&setup()).unwrap()
@@ -140,6 +157,33 @@ fn only_cgroup(host: &Host) -> PathBuf {
     let cgroups = host.session_cgroups();
     assert_eq!(cgroups.len(), 1, "{cgroups:?}");
     cgroups.into_iter().next().unwrap()
+}
+
+#[test]
+#[file_serial(custody)]
+fn the_tmpfs_of_a_session_hold_no_more_than_its_memory_on_any_host() {
+    if !ground::can_run() {
+        return;
+    }
+    let host = host();
+    let out = python(&host, ROOM).output().unwrap();
+    let text = String::from_utf8_lossy(&out.stdout);
+    let mut lines = text.lines();
+    let numbers: Vec<u64> = lines
+        .next()
+        .unwrap_or_else(|| panic!("{out:?}"))
+        .split(' ')
+        .map(|it| it.parse().unwrap())
+        .collect();
+    let (bytes, files) = numbers.split_at(3);
+    assert_eq!(bytes.iter().sum::<u64>(), MEMORY_MB << 20, "{bytes:?}");
+    assert!(
+        files
+            .iter()
+            .zip(bytes)
+            .all(|(files, bytes)| files * 4096 <= *bytes)
+    );
+    assert_eq!(lines.next(), Some("28"), "ENOSPC: {text}");
 }
 
 /// Both in one installation: its start is the longest part in an emulated machine.

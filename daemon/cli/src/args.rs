@@ -57,6 +57,9 @@ pub enum What {
         what: PolicyWhat,
     },
     /// List your sessions; root sees all
+    ///
+    /// ALLOWED and REFUSED count what the hooks of the kernel saw of a session: connections and other
+    /// network calls, passed descriptors, and what a hook refused. custodyd says them every few seconds.
     Ps {
         /// As JSON
         #[arg(long)]

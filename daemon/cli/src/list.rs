@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail};
 use custody_wire::{
     operator::{Answer, Request, SessionView},
     session::Told,
+    supervise::Counts,
 };
 use gate::id::SessionId;
 use serde_json::json;
@@ -109,6 +110,8 @@ fn as_json(sessions: &[SessionView]) -> String {
                 "uid": it.uid,
                 "caller_uid": it.caller_uid,
                 "seconds": it.seconds,
+                "allowed": it.counts.map(|counts| counts.allowed),
+                "refused": it.counts.map(|counts| counts.refused),
                 "workspace": it.workspace,
             })
         })
@@ -125,6 +128,8 @@ fn table(sessions: &[SessionView]) -> Vec<String> {
             "UID",
             "CALLER",
             "TIME",
+            "ALLOWED",
+            "REFUSED",
             "WORKSPACE",
         ]
         .map(String::from),
@@ -137,10 +142,12 @@ fn table(sessions: &[SessionView]) -> Vec<String> {
             it.uid.to_string(),
             it.caller_uid.to_string(),
             time(it.seconds),
+            count(it, |counts| counts.allowed),
+            count(it, |counts| counts.refused),
             it.workspace.as_deref().map_or("-".into(), inert::line),
         ]
     }));
-    let mut widths = [0; 7];
+    let mut widths = [0; 9];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
@@ -156,6 +163,11 @@ fn table(sessions: &[SessionView]) -> Vec<String> {
             cells.join("  ").trim_end().to_owned()
         })
         .collect()
+}
+
+/// `-` until the service has counted.
+fn count(session: &SessionView, of: impl Fn(Counts) -> u64) -> String {
+    session.counts.map_or("-".into(), |it| of(it).to_string())
 }
 
 fn time(seconds: u64) -> String {
@@ -178,6 +190,10 @@ mod tests {
             uid: 1_900_000_001,
             caller_uid: 1000,
             seconds: 3_725,
+            counts: Some(Counts {
+                allowed: 12,
+                refused: 3,
+            }),
             workspace: Some("/home/a/\u{1b}]0;x\u{7}".into()),
         }
     }
@@ -187,8 +203,9 @@ mod tests {
         assert_eq!(
             table(&[view()]),
             [
-                "SESSION           POLICY  PROFILE  UID         CALLER  TIME      WORKSPACE",
-                "000000000000002a  mail    dev      1900000001  1000    01:02:05  \
+                "SESSION           POLICY  PROFILE  UID         CALLER  TIME      ALLOWED  REFUSED  \
+                 WORKSPACE",
+                "000000000000002a  mail    dev      1900000001  1000    01:02:05  12       3        \
                  /home/a/\\u{1b}]0;x\\u{7}",
             ]
         );
@@ -201,5 +218,12 @@ mod tests {
         assert_eq!(parsed["sessions"][0]["session"], "000000000000002a");
         assert_eq!(parsed["sessions"][0]["profile"], "dev");
         assert_eq!(parsed["sessions"][0]["seconds"], 3_725);
+        assert_eq!(parsed["sessions"][0]["refused"], 3);
+        let uncounted = SessionView {
+            counts: None,
+            ..view()
+        };
+        let parsed: serde_json::Value = serde_json::from_str(&as_json(&[uncounted])).unwrap();
+        assert!(parsed["sessions"][0]["allowed"].is_null());
     }
 }

@@ -16,7 +16,7 @@ use custody_wire::{
     frame::{self, FrameError},
     layer,
     profile::Profile,
-    supervise::{ControlNotice, ControlOrder, End, StartRefusal},
+    supervise::{ControlNotice, ControlOrder, Counts, End, StartRefusal},
 };
 use gate::id::SessionId;
 use tokio::{
@@ -31,6 +31,8 @@ const FDS_MAX: usize = 3;
 /// What custodyd says of one session.
 #[derive(Debug)]
 pub enum Notice {
+    /// What its hooks did up to now.
+    Counted(Counts),
     /// It is over, and everything of it is gone.
     Ended(End),
     /// It did not start.
@@ -111,7 +113,7 @@ impl Custodyd {
     /// Everything that custodyd says of `session` from now on. The last is [`Notice::Ended`] or
     /// [`Notice::Refused`].
     pub fn listen(&self, session: SessionId) -> mpsc::UnboundedReceiver<Notice> {
-        // Unbounded is two notices: custodyd says each once.
+        // Unbounded is two notices, and counts every few seconds.
         let (tell, told) = mpsc::unbounded_channel();
         self.waiting().insert(session, tell);
         told
@@ -148,6 +150,16 @@ impl Custodyd {
 
     fn hand_out(&self, notice: ControlNotice, fds: Vec<OwnedFd>) {
         let (session, notice, last) = match notice {
+            ControlNotice::Counted(all) => {
+                let waiting = self.waiting();
+                for (session, counts) in all {
+                    // One that is gone is told of its end.
+                    let _told = waiting
+                        .get(&session)
+                        .map(|tell| tell.send(Notice::Counted(counts)));
+                }
+                return;
+            }
             ControlNotice::Ended { session, end } => (session, Notice::Ended(end), true),
             ControlNotice::Refused { session, refusal } => {
                 (session, Notice::Refused(refusal), true)

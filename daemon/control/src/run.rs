@@ -323,6 +323,7 @@ async fn attend(
             notice = notices.recv() => {
                 match notice {
                     None => return Outcome::CustodydGone,
+                    Some(Notice::Counted(counts)) => listed.counted(counts),
                     Some(Notice::Ended(end)) => return Outcome::Ended(end),
                     Some(Notice::Refused(refusal)) => return Outcome::Refused(refusal),
                     Some(Notice::Started { uid, profile, layers, weaknesses, fds }) => {

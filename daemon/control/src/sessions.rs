@@ -7,7 +7,7 @@ use std::{
 };
 
 use custody_config::Caller;
-use custody_wire::{operator::SessionView, profile::Profile};
+use custody_wire::{operator::SessionView, profile::Profile, supervise::Counts};
 use gate::id::{PolicyName, SessionId};
 use tokio::sync::watch;
 
@@ -18,6 +18,7 @@ struct Session {
     caller_uid: u32,
     workspace: Option<String>,
     started: Option<Started>,
+    counts: Option<Counts>,
     over: watch::Sender<()>,
 }
 
@@ -64,6 +65,7 @@ impl Sessions {
                 caller_uid,
                 workspace,
                 started: None,
+                counts: None,
                 over: watch::Sender::new(()),
             },
         );
@@ -87,6 +89,7 @@ impl Sessions {
                     uid: started.uid,
                     caller_uid: session.caller_uid,
                     seconds: started.at.elapsed().as_secs(),
+                    counts: session.counts,
                     workspace: session.workspace.clone(),
                 })
             })
@@ -135,6 +138,13 @@ impl Listed {
             });
         }
     }
+
+    /// What its hooks did up to now.
+    pub fn counted(&self, counts: Counts) {
+        if let Some(session) = self.sessions.all().get_mut(&self.id) {
+            session.counts = Some(counts);
+        }
+    }
 }
 
 impl Drop for Listed {
@@ -164,7 +174,13 @@ mod tests {
         other.started(6, Profile::Standard);
         let seen = sessions.seen_by(&caller(1000));
         assert_eq!(seen.len(), 1);
-        assert_eq!(seen[0].profile, Profile::Dev);
+        assert_eq!((seen[0].profile, seen[0].counts), (Profile::Dev, None));
+        let counts = Counts {
+            allowed: 1,
+            refused: 2,
+        };
+        his.counted(counts);
+        assert_eq!(sessions.seen_by(&caller(1000))[0].counts, Some(counts));
         assert_eq!(sessions.seen_by(&caller(0)).len(), 2);
         assert!(sessions.to_stop(his.id(), &caller(1000)).is_some());
         assert!(sessions.to_stop(other.id(), &caller(1000)).is_none());

@@ -15,7 +15,8 @@ use nix::{
 
 use crate::{
     failure::{Failure, Step as _},
-    root::{Mounting as _, Root, is_for_others, symlink, tmpfs},
+    root::{Mounting as _, Root, grow, is_for_others, symlink, tmpfs},
+    share::Share,
 };
 
 /// The nodes that a session has: name, major, minor (devices.txt of the kernel).
@@ -80,7 +81,16 @@ pub(crate) fn build(root: &Root) -> Result<(), Failure> {
     )
     .mount(|| "mount(2) of a devpts".into())?;
     let shm = root.folder("/dev/shm", 0o755)?;
-    tmpfs(&shm, "mode=1777,size=25%,nr_inodes=64k", MsFlags::empty())
+    tmpfs(
+        &shm,
+        &format!("mode=1777,{}", Share::NONE),
+        MsFlags::empty(),
+    )
+}
+
+/// Gives `/dev/shm` its share, which is known with the plan.
+pub(crate) fn grow_shm(root: &Root, share: Share) -> Result<(), Failure> {
+    grow(&root.place("/dev/shm"), share, MsFlags::empty())
 }
 
 /// A pty of the session's own devpts, its slave the user's.

@@ -34,6 +34,7 @@ mod root;
 mod rules;
 mod service;
 mod session;
+mod share;
 mod stdio;
 mod workspace;
 

@@ -6,8 +6,8 @@
 //! | `/etc` | constructed, and what [`etc`](crate::etc) lists | no |
 //! | `/dev` | [six nodes](crate::dev), a devpts and a shm of its own | the nodes, shm |
 //! | `/proc` | of the session's pid namespace | no |
-//! | `/tmp` | tmpfs, symlinks do not resolve | yes |
-//! | `/home/agent` | tmpfs | yes |
+//! | `/tmp` | tmpfs of its [share](crate::share), symlinks do not resolve | yes |
+//! | `/home/agent` | tmpfs of its share | yes |
 //! | `/run/custody` | the listener | no |
 //! | `/run/custody/bin` | custody-init, custody-bridge | no |
 //! | the policy's read-only folders, the workspace | the host's | the workspace |
@@ -35,6 +35,7 @@ use nix::{
 use crate::{
     failure::{Failure, Step as _},
     session::HOME,
+    share::Share,
 };
 
 /// Where the root grows before it is pivoted to: a folder that every host has, that holds nothing
@@ -119,14 +120,19 @@ impl Root {
         }
         self.programs(programs)?;
         let tmp = self.folder("/tmp", 0o755)?;
-        tmpfs(&tmp, "mode=1777,size=25%,nr_inodes=1m", NO_SYMLINKS)
+        tmpfs(&tmp, &format!("mode=1777,{}", Share::NONE), NO_SYMLINKS)
     }
 
-    /// The home, the user's own.
-    pub(crate) fn home(&self, uid: u32, gid: u32) -> Result<(), Failure> {
+    /// The home, the user's own, of `share`.
+    pub(crate) fn home(&self, uid: u32, gid: u32, share: Share) -> Result<(), Failure> {
         let home = self.folder(HOME, 0o755)?;
-        let options = format!("mode=0700,size=25%,nr_inodes=1m,uid={uid},gid={gid}");
+        let options = format!("mode=0700,{share},uid={uid},gid={gid}");
         tmpfs(&home, &options, MsFlags::empty())
+    }
+
+    /// Gives `/tmp` its share, which is known with the plan.
+    pub(crate) fn grow_tmp(&self, share: Share) -> Result<(), Failure> {
+        grow(&self.place("/tmp"), share, NO_SYMLINKS)
     }
 
     /// custody-init and custody-bridge, at a place that no host's file system has to have: where
@@ -273,6 +279,14 @@ pub(crate) fn tmpfs(at: &Path, options: &str, more: MsFlags) -> Result<(), Failu
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | more;
     mount(Some("tmpfs"), at, Some("tmpfs"), flags, Some(options))
         .mount(|| format!("mount(2) of a tmpfs for `{}`", at.display()))
+}
+
+/// Changes what a tmpfs may hold; `more` is as it was mounted.
+pub(crate) fn grow(at: &Path, share: Share, more: MsFlags) -> Result<(), Failure> {
+    let flags = MsFlags::MS_REMOUNT | MsFlags::MS_NOSUID | MsFlags::MS_NODEV | more;
+    let none = None::<&str>;
+    mount(none, at, none, flags, Some(share.to_string().as_str()))
+        .mount(|| format!("mount(2) of the size of `{}`", at.display()))
 }
 
 pub(crate) fn symlink(target: impl AsRef<Path>, place: &Path) -> Result<(), Failure> {

@@ -29,6 +29,7 @@ use crate::{
     plan::{self, Descriptors, Without},
     root::{self, Root},
     rules::{Planned, Sealed},
+    share::Shares,
     stdio::Streams,
     workspace,
 };
@@ -110,7 +111,10 @@ fn own_root(
     given: Option<OwnedFd>,
 ) -> Result<Built, Failure> {
     etc::user(&root, plan.uid, plan.gid)?;
-    root.home(plan.uid, plan.gid)?;
+    let shares = Shares::of(session.limits.memory)?;
+    root.home(plan.uid, plan.gid, shares.home)?;
+    root.grow_tmp(shares.tmp)?;
+    dev::grow_shm(&root, shares.shm)?;
     for shown in &session.read_only {
         // The workspace is mounted later, and would bury it.
         if let Some(workspace) = &session.workspace

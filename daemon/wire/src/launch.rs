@@ -87,7 +87,7 @@ pub struct Session {
     pub listener: PathBuf,
     /// The profile: `dev` lets a process trace another of the same session.
     pub profile: Profile,
-    /// Most processes (RLIMIT_NPROC), open files (RLIMIT_NOFILE).
+    /// What it may use at most.
     pub limits: Limits,
 }
 
@@ -122,9 +122,11 @@ pub struct WindowSize {
     pub columns: u16,
 }
 
-/// Resource limits of a session (getrlimit(2)).
+/// Limits of a session that the launcher sets: getrlimit(2), and sizes of tmpfs.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Limits {
+    /// The most bytes that its tmpfs hold, together.
+    pub memory: u64,
     /// RLIMIT_NPROC.
     pub processes: u64,
     /// RLIMIT_NOFILE.

@@ -13,7 +13,14 @@ use std::collections::BTreeMap;
 use gate::id::{OwnedName, PolicyName, SessionId, ValueName};
 use serde::{Deserialize, Serialize};
 
-use crate::{Message, launch::WindowSize, layer, profile::Profile, session::Told, supervise::End};
+use crate::{
+    Message,
+    launch::WindowSize,
+    layer,
+    profile::Profile,
+    session::Told,
+    supervise::{Counts, End},
+};
 
 /// Where control listens.
 pub const SOCKET: &str = "/run/custody/control.sock";
@@ -130,6 +137,8 @@ pub struct SessionView {
     pub caller_uid: u32,
     /// For how long, in seconds.
     pub seconds: u64,
+    /// What its hooks did, as custodyd said last; it does so every few seconds.
+    pub counts: Option<Counts>,
     /// The workspace's path.
     pub workspace: Option<String>,
 }

@@ -353,12 +353,14 @@ impl Refused {
             Self::TerminalSocket => "multiplexers whose socket has another name",
             Self::VaultDumpable => "a moment between two looks; root, who may read any memory",
             Self::WorkspaceCredential => {
-                "credentials under names and in forms that are not listed, beyond the first 8192 entries, or put there later"
+                "credentials under names and in forms that are not listed, beyond the first 65536 entries or 300 ms, or put there later"
             }
-            Self::WorkspaceFifo => "beyond the first 8192 entries, and FIFOs that are made later",
+            Self::WorkspaceFifo => {
+                "beyond the first 65536 entries or 300 ms, and FIFOs that are made later"
+            }
             Self::WorkspaceHoldsState => "copies of it elsewhere",
             Self::WorkspaceSocket => {
-                "beyond the first 8192 entries, and sockets that are made later"
+                "beyond the first 65536 entries or 300 ms, and sockets that are made later"
             }
             Self::WritableBpffs => "bpffs that is mounted later",
             Self::WritableCgroupfs => {

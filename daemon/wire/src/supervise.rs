@@ -22,6 +22,9 @@ use crate::{
 /// The descriptor of this channel in control, gate and vault.
 pub const CHANNEL_FD: i32 = 3;
 
+/// The most sessions that one [`ControlNotice::Counted`] speaks of: each takes 30 bytes at most.
+pub const COUNTED_MAX: usize = 1_000;
+
 /// The most addresses that one worker's egress holds: what a name usually has, twice.
 pub const EGRESS_MAX: usize = 16;
 
@@ -77,6 +80,9 @@ impl Message for ControlOrder {
 /// custodyd → control.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum ControlNotice {
+    /// What the hooks did for sessions up to now, of those for whom it changed: at most
+    /// [`COUNTED_MAX`].
+    Counted(Vec<(SessionId, Counts)>),
     /// The session's command ended, and everything of the session is gone.
     Ended {
         /// Which.
@@ -106,6 +112,16 @@ pub enum ControlNotice {
         /// What is open that a stricter profile closes, each in a sentence.
         weaknesses: Vec<String>,
     },
+}
+
+/// How often the hooks let something of a session through and refused it, its front and workers
+/// included. Let through: what the network hooks see, and passed descriptors.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
+pub struct Counts {
+    /// Let through.
+    pub allowed: u64,
+    /// Refused.
+    pub refused: u64,
 }
 
 /// How a session ended.

@@ -20,6 +20,7 @@ use custody_wire::{
 
 /// What every run has.
 pub(crate) const LIMITS: Limits = Limits {
+    memory: 1 << 30,
     processes: 256,
     open_files: 1024,
 };

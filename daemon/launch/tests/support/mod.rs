@@ -251,6 +251,7 @@ impl Start {
                 listener: programs.listener(&self.without),
                 profile: self.profile.unwrap_or(Profile::Standard),
                 limits: Limits {
+                    memory: 1 << 30,
                     processes: 512,
                     open_files: 1024,
                 },

@@ -1,8 +1,12 @@
 //! What lies in the workspace: sockets, FIFOs, credentials.
 //!
-//! The folder is a user's and may be hostile: no symlink is followed, no mount is entered, at most
-//! [`ENTRIES_MAX`] entries are listed, the nearest first, and only regular files are opened. Its file
-//! system is one of the kernel's own by then (`crate::workspace`), so nothing blocks.
+//! The folder is a user's and may be hostile or huge: no symlink is followed, no mount is entered, at
+//! most [`ENTRIES_MAX`] entries are listed, the nearest first, for at most [`TIME_MAX`], and only
+//! regular files are opened. Its file system is one of the kernel's own by then (`crate::workspace`), so
+//! nothing blocks but a disk.
+//!
+//! What lies beyond these bounds is not known. `hardened` starts only where everything was looked at,
+//! and says which bound it was; the others start, and say the same.
 
 use std::{
     collections::VecDeque,
@@ -13,6 +17,7 @@ use std::{
         unix::fs::FileTypeExt as _,
     },
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use custody_sys::path;
@@ -28,11 +33,19 @@ use super::{
     sockets,
 };
 
-/// The most entries that are listed. 8,192 take some milliseconds; the loop has other sessions.
-const ENTRIES_MAX: usize = 8_192;
+/// The most entries that are listed: a large repository with what was built in it. From memory they
+/// take some tens of milliseconds.
+const ENTRIES_MAX: usize = 65_536;
 
-/// The deepest folder.
-const DEPTH_MAX: usize = 16;
+/// How long it may take: from a cold disk some thousand entries take longer, and the loop has other
+/// sessions.
+const TIME_MAX: Duration = Duration::from_millis(300);
+
+/// Entries between two looks at the clock.
+const CLOCK_EVERY: usize = 64;
+
+/// The deepest folder. Dependencies of dependencies lie deep.
+const DEPTH_MAX: usize = 64;
 
 /// The most findings: the first few are enough to act on.
 const FOUND_MAX: usize = 16;
@@ -45,42 +58,103 @@ const OPENED_MAX: usize = 256;
 
 /// Looks through `folder`.
 pub fn look(folder: impl AsFd) -> Vec<Finding> {
-    let mut walk = Walk::default();
+    look_until(folder, Instant::now() + TIME_MAX)
+}
+
+fn look_until(folder: impl AsFd, end: Instant) -> Vec<Finding> {
+    let mut walk = Walk {
+        end,
+        findings: Vec::new(),
+        beyond: None,
+        entries: 0,
+        opened: 0,
+    };
     let mut waiting = VecDeque::from([(PathBuf::new(), 0_usize)]);
     while let Some((below, depth)) = waiting.pop_front() {
-        if walk.incomplete {
+        if walk.beyond.is_some() {
             break;
         }
         match walk.list(folder.as_fd(), &below) {
             Ok(folders) if depth < DEPTH_MAX => {
                 waiting.extend(folders.into_iter().map(|it| (it, depth.saturating_add(1))));
             }
-            Ok(folders) => walk.incomplete |= !folders.is_empty(),
+            Ok(folders) if folders.is_empty() => {}
+            Ok(_) => walk.leave(Bound::Depth),
             Err(error) => walk.unseen(&below, &error),
         }
     }
-    if walk.incomplete {
-        walk.findings.push(Finding::rest(
-            Refused::WorkspaceCredential,
-            format!(
-                "it holds more than is looked at ({ENTRIES_MAX} entries, folders {DEPTH_MAX} deep, \
-                 {OPENED_MAX} files with a credential's name); use a smaller folder"
-            ),
-        ));
+    if let Some(bound) = walk.beyond {
+        let found = format!("it was not looked through: {}", bound.words());
+        let rest = Finding::rest(Refused::WorkspaceCredential, found);
+        walk.findings.push(rest);
     }
     walk.findings
 }
 
-#[derive(Default)]
+/// What ended a look before its end.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Bound {
+    Depth,
+    Entries,
+    Found,
+    Opened,
+    Time,
+}
+
+impl Bound {
+    /// What it is, and what to do.
+    fn words(self) -> String {
+        let smaller = "use a smaller folder, without what was built and downloaded";
+        match self {
+            Self::Depth => format!("its folders are more than {DEPTH_MAX} deep; {smaller}"),
+            Self::Entries => format!("it holds more than {ENTRIES_MAX} entries; {smaller}"),
+            Self::Found => format!("it holds {FOUND_MAX} things that were found, and more"),
+            Self::Opened => format!(
+                "more than {OPENED_MAX} files in it are named as credentials are; {smaller}"
+            ),
+            Self::Time => format!(
+                "that takes longer than {} ms; try again, for what was read once is read faster, or \
+                 {smaller}",
+                TIME_MAX.as_millis()
+            ),
+        }
+    }
+}
+
 struct Walk {
+    end: Instant,
     findings: Vec<Finding>,
-    /// Whether there is more than was looked at.
-    incomplete: bool,
+    /// Why there is more than was looked at.
+    beyond: Option<Bound>,
     entries: usize,
     opened: usize,
 }
 
 impl Walk {
+    /// The first bound counts.
+    fn leave(&mut self, bound: Bound) {
+        self.beyond.get_or_insert(bound);
+    }
+
+    /// Whether one entry more is looked at.
+    fn goes_on(&mut self) -> bool {
+        self.entries = self.entries.saturating_add(1);
+        if self.entries > ENTRIES_MAX {
+            self.leave(Bound::Entries);
+        } else if self.findings.len() >= FOUND_MAX {
+            self.leave(Bound::Found);
+        } else if self.entries.is_multiple_of(CLOCK_EVERY) {
+            self.look_at_the_clock();
+        }
+        self.beyond.is_none()
+    }
+
+    fn look_at_the_clock(&mut self) {
+        if Instant::now() >= self.end {
+            self.leave(Bound::Time);
+        }
+    }
+
     /// Looks at the entries of one folder, and returns its folders.
     fn list(&mut self, root: impl AsFd + Copy, below: &Path) -> io::Result<Vec<PathBuf>> {
         let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NONBLOCK;
@@ -89,13 +163,12 @@ impl Walk {
         } else {
             below
         };
+        self.look_at_the_clock();
         let opened = path::open_within(root, at, flags, Mode::empty())?;
         let mut folders = Vec::new();
         for entry in fs::read_dir(format!("/proc/self/fd/{}", opened.as_raw_fd()))? {
             let entry = entry?;
-            self.entries = self.entries.saturating_add(1);
-            if self.entries > ENTRIES_MAX || self.findings.len() >= FOUND_MAX {
-                self.incomplete = true;
+            if !self.goes_on() {
                 break;
             }
             // By the folder's own table where that says it (readdir(3), d_type).
@@ -121,9 +194,10 @@ impl Walk {
 
     fn open(&mut self, root: impl AsFd, place: &Path, holds: Holds) {
         if self.opened >= OPENED_MAX {
-            self.incomplete = true;
+            self.leave(Bound::Opened);
             return;
         }
+        self.look_at_the_clock();
         self.opened = self.opened.saturating_add(1);
         match beginning(root, place) {
             Ok(bytes) if holds.is_in(&bytes) => {
@@ -146,7 +220,7 @@ impl Walk {
             return;
         }
         if self.findings.len() >= FOUND_MAX {
-            self.incomplete = true;
+            self.leave(Bound::Found);
             return;
         }
         let what = if is_own {
@@ -222,7 +296,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         // The path of what lies in the deepest folder is longer than a path may be.
         let mut at = path::folder(folder.path()).unwrap();
-        for _ in 0..DEPTH_MAX {
+        for _ in 0..16 {
             let below = format!("/proc/self/fd/{}/{}", at.as_raw_fd(), "a".repeat(255));
             fs::create_dir(&below).unwrap();
             at = fs::File::open(&below).unwrap().into();
@@ -235,14 +309,44 @@ mod tests {
         assert!(seen[0].which == Refused::WorkspaceCredential && !seen[0].is_rest);
     }
 
+    /// That it was not looked through, and why.
+    fn rest(seen: &[Finding]) -> &str {
+        let [only] = seen else {
+            panic!("{seen:?}");
+        };
+        assert!(only.which == Refused::WorkspaceCredential && only.is_rest);
+        &only.found
+    }
+
     #[test]
     fn a_folder_with_more_than_can_be_listed_says_so() {
         let folder = tempfile::tempdir().unwrap();
-        for number in 0..=ENTRIES_MAX {
+        let end = Instant::now() + Duration::from_secs(600);
+        let looked = || look_until(path::folder(folder.path()).unwrap(), end);
+        for number in 0..ENTRIES_MAX {
             fs::write(folder.path().join(number.to_string()), "").unwrap();
         }
-        let seen = seen(folder.path());
-        assert_eq!(seen.len(), 1, "{seen:?}");
-        assert!(seen[0].which == Refused::WorkspaceCredential && seen[0].is_rest);
+        assert_eq!(looked(), []);
+        fs::write(folder.path().join("one more"), "").unwrap();
+        assert!(rest(&looked()).contains("more than 65536 entries"));
+    }
+
+    #[test]
+    fn a_folder_that_takes_too_long_says_so_and_keeps_nobody_longer() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(".netrc"), "password fake").unwrap();
+        let late = Instant::now();
+        let seen = look_until(path::folder(folder.path()).unwrap(), late);
+        assert!(rest(&seen).contains("longer than 300 ms"), "{seen:?}");
+    }
+
+    #[test]
+    fn folders_deeper_than_any_that_is_looked_at_say_so() {
+        let folder = tempfile::tempdir().unwrap();
+        let deepest: PathBuf = (0..DEPTH_MAX).map(|_| "d").collect();
+        fs::create_dir_all(folder.path().join(&deepest)).unwrap();
+        assert_eq!(seen(folder.path()), []);
+        fs::create_dir_all(folder.path().join(&deepest).join("d")).unwrap();
+        assert!(rest(&seen(folder.path())).contains("more than 64 deep"));
     }
 }

@@ -5,6 +5,7 @@
 //! | [`callers`] | whose order it is: the kernel's word, not control's |
 //! | [`channels`] | orders in, notices out; a service that breaks the protocol is killed |
 //! | [`closing`] | what may take long to close |
+//! | [`counted`] | what the hooks counted, said to control |
 //! | [`end`] | what happens when a program ends, and taking apart what it leaves |
 //! | [`fronts`] | a session's front |
 //! | [`hooked`] | what the eBPF hooks are worth, and what they counted |
@@ -24,6 +25,7 @@
 mod callers;
 mod channels;
 mod closing;
+mod counted;
 mod end;
 mod fronts;
 mod heads;
@@ -294,6 +296,7 @@ impl Custodyd {
                 Err(error) => tracing::warn!(error = chain(&error), "the count of lost denials"),
             }
             self.look_again();
+            self.say_counts();
             self.retire_outdated();
             if let Err(error) = self.protect_again() {
                 tracing::warn!(error = chain(&error), "what no session may touch");

@@ -24,7 +24,7 @@ use custody_wire::{
     },
     profile::Profile,
     refused::Refused,
-    supervise::{ControlNotice, End, Start, StartRefusal},
+    supervise::{ControlNotice, Counts, End, Start, StartRefusal},
 };
 use gate::id::{PolicyName, SessionId};
 use nix::sys::signal::Signal;
@@ -76,6 +76,8 @@ pub(super) struct Session {
     pub(super) front_why: Option<String>,
     /// What the hooks counted of programs of it that are gone.
     pub(super) tally: Tally,
+    /// What control was told of it.
+    pub(super) counted: Option<Counts>,
     said: Option<Said>,
 }
 
@@ -154,6 +156,7 @@ impl Custodyd {
             None => rules.profile,
         };
         let limits = Limits {
+            memory: u64::from(rules.limits.memory_mb) << 20,
             processes: rules.limits.processes.into(),
             open_files: rules.limits.open_files.into(),
         };
@@ -225,6 +228,7 @@ impl Custodyd {
             listener: None,
             front_ends: VecDeque::new(),
             tally: Tally::default(),
+            counted: None,
             findings,
             front_why: None,
             said: None,

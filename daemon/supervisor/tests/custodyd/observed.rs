@@ -1,5 +1,7 @@
 //! What the hooks are worth and what they counted, as the operator reads it.
 
+use std::process::Stdio;
+
 use serial_test::file_serial;
 
 use crate::room::{Room, text};
@@ -30,6 +32,35 @@ fn the_end_of_a_session_says_what_its_hooks_let_through_and_refused() {
         !ended.contains("system calls"),
         "nobody asked for them: {ended}"
     );
+}
+
+#[test]
+#[file_serial(custody)]
+fn what_a_session_that_runs_was_let_do_and_refused_is_in_the_list_of_sessions() {
+    let Some(room) = Room::new() else { return };
+    let program = "import socket, sys\n\
+        socket.socket(socket.AF_UNIX).connect('/run/custody/session.sock')\n\
+        for _ in range(3):\n\
+        \x20   try: socket.socket(socket.AF_UNIX).connect('/var/x')\n\
+        \x20   except OSError: pass\n\
+        sys.stdin.read()\n";
+    let mut child = room
+        .custody(&["run", "--", "/usr/bin/python3", "-c", program])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let listed = || {
+        let out = room.custody(&["ps", "--json"]).output().unwrap();
+        let text = text(&out.stdout);
+        let (_, counts) = text.split_once("\"allowed\":").unwrap_or_default();
+        let (_, refused) = counts.split_once("\"refused\":").unwrap_or_default();
+        let number = |text: &str| text.split([',', '}']).next().unwrap_or_default().to_owned();
+        (number(counts), number(refused))
+    };
+    // Every few seconds custodyd says them.
+    room.until("the counts", || listed() == ("1".into(), "3".into()));
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]
