@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     address::Addresses,
+    mutant::Mutant,
     origin::Origin,
     request::{HttpRequest, Method},
 };
@@ -56,6 +57,9 @@ pub enum FloorError {
 /// # Errors
 /// When the floor has not its origin, its method or its path.
 pub fn check(floor: &Floor, request: &HttpRequest) -> Result<(), FloorError> {
+    if Mutant::GateFloor.is_on() {
+        return Ok(());
+    }
     if !floor.origins.contains(&request.origin) {
         return Err(FloorError::Origin {
             origin: request.origin.clone(),

@@ -19,7 +19,7 @@
 #![forbid(unsafe_code)]
 
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, custody_mutants))]
 extern crate std;
 
 pub mod address;
@@ -32,6 +32,7 @@ pub mod floor;
 pub mod id;
 pub mod json;
 pub mod lineage;
+pub mod mutant;
 pub mod nanos;
 pub mod nonce;
 pub mod origin;

@@ -14,6 +14,7 @@ use crate::{
     digest::Digest,
     id::{CredentialLabel, SessionId, ToolName},
     json::{self, JsonError, Limits},
+    mutant::Mutant,
     nanos::BootNanos,
     nonce::Nonce,
 };
@@ -204,8 +205,10 @@ pub fn verify(bytes: &[u8], key: &VerifyingKey, expect: &Expect) -> Result<Verif
     if signature.bytes().any(|b| b.is_ascii_uppercase()) {
         return Err(PermitError::Signature);
     }
-    key.verify_strict(&permit.message()?, &Signature::from_bytes(&raw))
-        .map_err(|_not_signed| PermitError::Signature)?;
+    let signed = key.verify_strict(&permit.message()?, &Signature::from_bytes(&raw));
+    if signed.is_err() && !Mutant::VaultPermitSignature.is_on() {
+        return Err(PermitError::Signature);
+    }
     if permit.format != FORMAT {
         return Err(PermitError::Format {
             found: permit.format,

@@ -17,6 +17,7 @@ use crate::{
     floor::climbs,
     id::ArgumentName,
     json::{self, Value},
+    mutant::Mutant,
     origin::Origin,
     policy::{Misfit, Policy, Tool},
     template::{Body, Part, Text, scalar},
@@ -290,6 +291,10 @@ fn render_target(template: &Template, arguments: &Arguments) -> Result<String, R
                     let value = argument(name, arguments)?.ok_or_else(|| RenderError::Missing {
                         argument: name.clone(),
                     })?;
+                    if Mutant::GatePathSegment.is_on() {
+                        target.push_str(&value);
+                        continue;
+                    }
                     if value.contains(['/', '\\', '%']) || value.contains(char::is_control) {
                         return Err(RenderError::NotSegment {
                             argument: name.clone(),
@@ -300,7 +305,8 @@ fn render_target(template: &Template, arguments: &Arguments) -> Result<String, R
                 }
             }
         }
-        if let (Some(name), true) = (segment.arguments().next(), climbs(&whole)) {
+        let climbs = climbs(&whole) && !Mutant::GatePathSegment.is_on();
+        if let (Some(name), true) = (segment.arguments().next(), climbs) {
             return Err(RenderError::NotSegment {
                 argument: name.clone(),
             });

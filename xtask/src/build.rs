@@ -57,11 +57,26 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
+    let folder = places.programs();
+    let built = build(places, args, &folder, None)?;
+    write_register(places, &built.join("custody-register"))?;
+    say::line(format_args!("    {}", folder.display()));
+    Ok(())
+}
+
+/// Builds every program into `folder`; with `wrapper` in place of the compiler of our own crates
+/// (RUSTC_WORKSPACE_WRAPPER, whose results cargo keeps apart). Where cargo left them.
+pub(crate) fn build(
+    places: &Places,
+    args: &Args,
+    folder: &Path,
+    wrapper: Option<&Path>,
+) -> Result<PathBuf> {
     build_ebpf::run(places)?;
     say::step("build: the programs");
     let profile = if args.release { "release" } else { "debug" };
 
-    let mut cargo = cargo(places, args);
+    let mut cargo = cargo(places, args, wrapper);
     if args.with_tests {
         cargo.args(["--workspace", "--all-targets"]);
     } else {
@@ -74,7 +89,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
     stage::must(&mut cargo)?;
 
     let target = musl::installed().unwrap_or(GLIBC);
-    let mut cargo = self::cargo(places, args);
+    let mut cargo = self::cargo(places, args, wrapper);
     for (package, program, _) in STATIC {
         cargo.args(["--package", package, "--bin", program]);
     }
@@ -86,8 +101,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
 
     let built = places.target.join(profile);
     let built_static = places.target.join(target).join(profile);
-    let folder = places.programs();
-    make_folder(&folder)?;
+    make_folder(folder)?;
     make_folder(&folder.join("session"))?;
     for program in DYNAMIC
         .iter()
@@ -102,9 +116,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
             &folder.join(below).join(program),
         )?;
     }
-    write_register(places, &built.join("custody-register"))?;
-    say::line(format_args!("    {}", folder.display()));
-    Ok(())
+    Ok(built)
 }
 
 /// Leaves the register's comparison with this source beside the programs: an installed
@@ -136,8 +148,11 @@ fn write_register(places: &Places, program: &Path) -> Result<()> {
 }
 
 /// `cargo build`, with the eBPF object named for custodyd's build script.
-fn cargo(places: &Places, args: &Args) -> std::process::Command {
+fn cargo(places: &Places, args: &Args, wrapper: Option<&Path>) -> std::process::Command {
     let mut cargo = places.cargo();
+    if let Some(wrapper) = wrapper {
+        cargo.env("RUSTC_WORKSPACE_WRAPPER", wrapper);
+    }
     cargo.args(["build", "--quiet", "--locked"]);
     if args.release {
         cargo.arg("--release");

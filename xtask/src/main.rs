@@ -13,6 +13,7 @@ mod demo;
 mod evidence_run;
 mod guest;
 mod man;
+mod mutants;
 mod outsiders;
 mod places;
 mod room;
@@ -55,6 +56,8 @@ enum Command {
     Guest(guest::Args),
     /// Write the man pages of `custody` into `<target>/man`
     Man,
+    /// Take each rule away in a build of its own, and see that something notices
+    Mutants(mutants::Args),
     /// Run programs that we did not write inside a session, unmodified
     Outsiders(outsiders::Args),
     /// Install what building, testing and the demo need, and say why
@@ -83,6 +86,7 @@ fn main() -> ExitCode {
         Command::EvidenceRun(args) => evidence_run::run(&places, &args),
         Command::Guest(args) => guest::command(&places, &args),
         Command::Man => man::run(&places),
+        Command::Mutants(args) => mutants::run(&places, &args),
         Command::Outsiders(args) => outsiders::run(&places, &args),
         Command::Setup(args) => setup::run(&places, &args),
         Command::Test(args) => test::run(&places, &args),

@@ -206,6 +206,11 @@ fn environment() -> Result<Vec<CString>, Failure> {
     if let Ok(level) = std::env::var("RUST_LOG") {
         variables.push(format!("RUST_LOG={level}"));
     }
+    // As `gate::mutant` has it, of which nothing else is needed here.
+    #[cfg(custody_mutants)]
+    if let Ok(name) = std::env::var("CUSTODY_MUTANT") {
+        variables.push(format!("CUSTODY_MUTANT={name}"));
+    }
     variables
         .into_iter()
         .map(|variable| {

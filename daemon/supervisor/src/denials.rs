@@ -6,6 +6,7 @@ use std::{
 };
 
 use agent_ebpf::{Event, Hook, protocol};
+use gate::mutant::Mutant;
 
 /// A cgroup's lines in one window, no two the same; the rest is counted.
 const LINES_MAX: usize = 20;
@@ -104,7 +105,8 @@ impl Denials {
             hook: event.hook().map_or("unknown", Hook::name),
             to: destination(event),
         };
-        let fresh = account.written.len() < LINES_MAX && account.written.insert(line.clone());
+        let fresh = (account.written.len() < LINES_MAX && account.written.insert(line.clone()))
+            || Mutant::SupervisorDenialPace.is_on();
         if !fresh {
             account.suppressed = account.suppressed.saturating_add(1);
         }

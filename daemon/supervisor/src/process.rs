@@ -349,12 +349,29 @@ fn spawn_launcher(
         .map_err(ProcessError::Spawn)?;
     spawn(&Spawn {
         argv: &[program],
-        envp: &[],
+        envp: &chosen(),
         fds: &[null.as_fd(), null.as_fd(), null.as_fd(), theirs.as_fd()],
         cgroup: cgroup.as_fd(),
         namespaces,
     })
     .map_err(ProcessError::Spawn)
+}
+
+/// The launcher's environment: nothing.
+#[cfg(not(custody_mutants))]
+const fn chosen() -> [CString; 0] {
+    []
+}
+
+/// The launcher's environment: what is off.
+#[cfg(custody_mutants)]
+fn chosen() -> Vec<CString> {
+    let named = std::env::var(gate::mutant::VARIABLE).ok();
+    let variable = named.map(|name| format!("{}={name}", gate::mutant::VARIABLE));
+    variable
+        .and_then(|it| CString::new(it).ok())
+        .into_iter()
+        .collect()
 }
 
 /// Sets O_NONBLOCK.

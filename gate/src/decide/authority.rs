@@ -10,6 +10,7 @@ use crate::{
     excerpt::excerpt,
     id::{ArgumentName, OwnedName, ToolName},
     json::{self, Value},
+    mutant::Mutant,
     policy::{Authority, Branch, Catalogue, Found, Policy, Tool},
     session::{Facts, amount},
 };
@@ -35,7 +36,7 @@ pub(super) fn complete(
                 }
             }
             (Authority::Verified { value }, Some(found)) => match facts.value(value) {
-                Some(held) if held == found => {}
+                Some(held) if held == found || Mutant::GateAuthority.is_on() => {}
                 Some(_) => {
                     let why = alloc::format!(
                         "`{name}` must be exactly the value `{value}` that the application gave \

@@ -14,6 +14,7 @@ use serde::{
 };
 
 use super::{JsonError, Limits, Value, number};
+use crate::mutant::Mutant;
 
 pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Value, JsonError> {
     if bytes.len() > limits.bytes {
@@ -168,6 +169,9 @@ impl<'de> Visitor<'de> for Node<'_> {
         while let Some(key) = members.next_key::<String>()? {
             self.budget.spend()?;
             match object.entry(self.budget.text(key)?) {
+                Entry::Occupied(mut place) if Mutant::FrontStrictJson.is_on() => {
+                    place.insert(members.next_value_seed(inner)?);
+                }
                 Entry::Occupied(_) => return Err(self.budget.refuse(JsonError::DuplicateKey)),
                 Entry::Vacant(place) => {
                     place.insert(members.next_value_seed(inner)?);

@@ -139,7 +139,7 @@ pub(super) const ALL: &[Attempt] = &[
         question: "Can an argument end the worker's request and begin one of its own?",
         promised: Promised::Gate {
             says: &["`request`"],
-            mutant: "gate-path-segment",
+            mutant: "gate-path-segment+gate-floor",
         },
         source: "CWE-93 and CWE-444: line breaks in what becomes a request",
         attack: |scene, arm, effect| {

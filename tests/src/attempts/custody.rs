@@ -1,7 +1,7 @@
 //! The credential's bytes: by other names of its file, in what comes back, in what is written down.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
     thread,
@@ -407,7 +407,11 @@ static BEFORE: AtomicUsize = AtomicUsize::new(0);
 /// Lines of the log.
 fn lines(scene: &Scene, arm: Arm) -> anyhow::Result<usize> {
     let log = written(scene, arm)?.into_iter().next();
-    let bytes = log.map(fs::read).transpose()?.unwrap_or_default();
+    let bytes = match log.map(fs::read) {
+        // Nobody has asked the dispatcher anything yet.
+        Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        read => read.transpose()?.unwrap_or_default(),
+    };
     Ok(bytes.iter().filter(|byte| **byte == b'\n').count())
 }
 

@@ -203,7 +203,7 @@ pub(super) const ALL: &[Attempt] = &[
         "dot segments in a path argument",
         "Does an argument leave its place in the path?",
         &["`request`"],
-        "gate-path-segment",
+        "gate-path-segment+gate-floor",
         "CWE-22; clients normalise `..` before they send",
         |scene, arm, effect| {
             let note = format!("../pages/{}/publish?x=", effect.nonce);
@@ -215,7 +215,7 @@ pub(super) const ALL: &[Attempt] = &[
         "a host in a path argument",
         "Does an argument name the host: by NUL, trailing dot, other scripts, user information?",
         &["`request`"],
-        "gate-path-segment",
+        "gate-path-segment+gate-floor",
         "srt's SOCKS5 proxy to 2.1.89: `evil.com\\0.allowed.com`; agentcage#175: the client's Host",
         |scene, arm, effect| {
             let page = |host: &str| format!("{host}/v1/pages/{}/publish?x=", effect.nonce);

@@ -87,6 +87,17 @@ pub struct Attempt {
 }
 
 impl Attempt {
+    /// The mutant that takes its rule away, or several joined by `+`; none where layers refuse, or
+    /// where there is no rule to take away.
+    pub fn mutant(&self) -> Option<&'static str> {
+        match self.promised {
+            Promised::Gate { mutant, .. } | Promised::Quietly { mutant, .. } => {
+                (!mutant.starts_with("none: ")).then_some(mutant)
+            }
+            Promised::Layers(_) => None,
+        }
+    }
+
     /// What most attempts have: `Attempt { id: …, ..Attempt::BASE }`.
     pub const BASE: Self = Self {
         id: "",

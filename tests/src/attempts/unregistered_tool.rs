@@ -31,7 +31,7 @@ pub(super) const ALL: &[Attempt] = &[
         "a name that no policy has",
         "Is a tool performed that the service could do and the policy does not name?",
         &["`unknown_tool`"],
-        "gate-registry",
+        "none: what no policy describes has no request to be made",
         "§12.2: an unwrapped or unregistered tool name",
         |scene, arm, effect| message::call(
             scene,

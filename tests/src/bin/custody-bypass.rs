@@ -1,6 +1,7 @@
 //! `custody-bypass`: attacks an installation of its own and writes down what happened.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{self, Write as _},
     path::{Path, PathBuf},
@@ -55,6 +56,9 @@ struct Options {
     /// List the attempts and run none
     #[arg(long)]
     list: bool,
+    /// List the mutants that attempts name, and which, and run none: a name, a tab, ids
+    #[arg(long, hide = true)]
+    list_mutants: bool,
     /// The register's half, as `custody-register --json` wrote it. By default it is made anew in
     /// the source tree that this runs in; elsewhere `register.json` beside this program is taken
     #[arg(long, value_name = "FILE")]
@@ -103,6 +107,10 @@ fn main() -> anyhow::Result<ExitCode> {
         for attempt in attempts::all() {
             writeln!(out, "{:<28} {}", attempt.id, attempt.question)?;
         }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if options.list_mutants {
+        list_mutants(&mut out)?;
         return Ok(ExitCode::SUCCESS);
     }
     let half = half(&options)?;
@@ -156,6 +164,19 @@ fn main() -> anyhow::Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
+}
+
+fn list_mutants(out: &mut impl io::Write) -> io::Result<()> {
+    let mut named: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for attempt in attempts::all() {
+        if let Some(mutant) = attempt.mutant() {
+            named.entry(mutant).or_default().push(attempt.id);
+        }
+    }
+    for (mutant, ids) in named {
+        writeln!(out, "{mutant}\t{}", ids.join(" "))?;
+    }
+    Ok(())
 }
 
 /// Both halves of every refused configuration, each in an installation of its own.

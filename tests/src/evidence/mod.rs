@@ -7,6 +7,7 @@ pub mod counts;
 pub mod doors;
 pub mod expected;
 pub mod incidents;
+pub mod mutants;
 pub mod non_claims;
 pub mod row;
 pub mod status;

@@ -7,7 +7,7 @@ use custody_wire::{layer::Layer, profile::Profile};
 use crate::{
     attempts::{Attempt, Place, Promised, Proof, TwinShows},
     evidence::{
-        expected,
+        expected, mutants,
         row::{Control, Isolation, Leg, LegOutcome, Outcome, Row},
     },
     probe::Report,
@@ -152,9 +152,7 @@ pub fn judge(attempt: &Attempt, arms: &Arms, plant: &str, terms: &Terms) -> Row 
         Promised::Gate { mutant, .. } | Promised::Quietly { mutant, .. } => {
             notes.push(match mutant.strip_prefix("none: ") {
                 Some(why) => format!("not ablated, and no mutant: {why}"),
-                None => {
-                    format!("not ablated; mutant {mutant}, which this version does not have yet")
-                }
+                None => mutants::said(mutant, attempt.id),
             });
         }
         Promised::Layers(_) if matches!(outcome, Outcome::Refused { .. }) => {

@@ -15,6 +15,7 @@ mod form;
 
 use std::sync::Arc;
 
+use gate::mutant::Mutant;
 use zeroize::Zeroize as _;
 
 use crate::{credential::Credential, scrub::form::Forms};
@@ -98,7 +99,8 @@ impl Scrubber {
         self.credential.lend_each(|secrets| {
             let forms = Forms::of(secrets);
             while at < end {
-                match forms.longest_at(held, at) {
+                let found_at = forms.longest_at(held, at);
+                match found_at.filter(|_| !Mutant::EffectScrubber.is_on()) {
                     Some(past) => {
                         out.extend_from_slice(MARK);
                         found = found.saturating_add(1);

@@ -1,0 +1,343 @@
+//! `mutants`: each rule taken away, in a build that nobody installs, and what notices.
+//!
+//! One build under `--cfg custody_mutants`, in `<target>/custody-mutants`; which rule is off is said
+//! by the variable `CUSTODY_MUTANT`. The attempts that name a mutant are run in an installation of
+//! these programs: it is killed where one reaches. For what no attempt comes near, a test of the
+//! rule's own package must fail.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context as _, Result, bail};
+use gate::mutant::Mutant;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    build,
+    places::{self, Places},
+    say, stage,
+};
+
+/// The committed data: `tests/src/evidence/mutants.rs` says it to the rows.
+const FILE: &str = "fixtures/mutants.json";
+
+const FORMAT: &str = "custody-mutants/1";
+
+/// Mutant, package, its tests' target, test: what notices without an attempt.
+const TESTS: [(Mutant, &str, &str, &str); 6] = [
+    (
+        Mutant::FrontStrictJson,
+        "gate",
+        "--test=gate",
+        "json::a_key_that_stands_twice_is_refused_however_it_is_written",
+    ),
+    (
+        Mutant::GateFloor,
+        "gate",
+        "--test=gate",
+        "ground::only_what_is_listed_is_on_the_floor",
+    ),
+    (
+        Mutant::GatePathSegment,
+        "gate",
+        "--test=gate",
+        "render::a_value_that_could_be_more_than_a_segment_is_refused",
+    ),
+    (
+        Mutant::SupervisorDenialPace,
+        "custody-supervisor",
+        "--lib",
+        "denials::tests::a_flood_of_one_cgroup_is_counted_and_silences_nobody_else",
+    ),
+    (
+        Mutant::VaultPermitReuse,
+        "custody-vault",
+        "--lib",
+        "spent::tests::a_nonce_is_spent_once",
+    ),
+    (
+        Mutant::VaultPermitSignature,
+        "gate",
+        "--test=gate",
+        "permit::another_vault_run_key_or_time_is_refused",
+    ),
+];
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only mutants whose name begins with this
+    #[arg(long, value_name = "PREFIX", conflicts_with = "write")]
+    only: Option<String>,
+    /// Write what was seen to fixtures/mutants.json, from which the suite's rows say it
+    #[arg(long)]
+    write: bool,
+}
+
+#[derive(Serialize)]
+struct File {
+    format: &'static str,
+    mutants: Vec<Run>,
+}
+
+#[derive(Serialize)]
+struct Run {
+    mutant: String,
+    property: String,
+    tests: Vec<Test>,
+}
+
+#[derive(Serialize)]
+struct Test {
+    test: String,
+    killed: bool,
+    saw: String,
+}
+
+pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
+    let wrapper = wrapper(places)?;
+    let folder = places.target.join("custody-mutants");
+    build::build(places, &build::Args::default(), &folder, Some(&wrapper))?;
+    let only = args.only.as_deref().unwrap_or_default();
+    let mut runs = Vec::new();
+    for (mutant, ids) in named(&folder)? {
+        match properties(&mutant) {
+            Some(property) if mutant.starts_with(only) => runs.push(Run {
+                tests: attempts(places, &folder, &mutant, &ids)?,
+                mutant,
+                property,
+            }),
+            Some(_) => {}
+            None => say::line(format_args!("    there is no mutant {mutant} yet")),
+        }
+    }
+    for (mutant, package, target, test) in TESTS {
+        let name = mutant.name();
+        if !name.starts_with(only) {
+            continue;
+        }
+        let noticed = cargo_test(places, &wrapper, name, (package, target, test))?;
+        match runs.iter_mut().find(|run| run.mutant == name) {
+            Some(run) => run.tests.push(noticed),
+            None => runs.push(Run {
+                mutant: name.into(),
+                property: mutant.property().into(),
+                tests: vec![noticed],
+            }),
+        }
+    }
+    runs.sort_by(|a, b| a.mutant.cmp(&b.mutant));
+    say::line("property | test | mutant | killed");
+    runs.iter().for_each(print);
+    let alive = alive(&runs, |mutant| mutant.name().starts_with(only));
+    if args.write {
+        let file = File {
+            format: FORMAT,
+            mutants: runs,
+        };
+        let text = serde_json::to_string_pretty(&file).context("the mutants")?;
+        fs::write(places.root.join(FILE), format!("{text}\n"))
+            .with_context(|| format!("cannot write `{FILE}`"))?;
+    }
+    if alive.is_empty() {
+        Ok(())
+    } else {
+        bail!("nothing noticed: {}", alive.join(", "))
+    }
+}
+
+/// Mutants that lived through everything, alone and with others.
+fn alive(runs: &[Run], wanted: impl Fn(Mutant) -> bool) -> Vec<&'static str> {
+    let killed = |mutant: &Mutant| {
+        runs.iter()
+            .filter(|run| run.mutant.split('+').any(|name| name == mutant.name()))
+            .any(|run| run.tests.iter().any(|test| test.killed))
+    };
+    Mutant::ALL
+        .into_iter()
+        .filter(|mutant| wanted(*mutant) && !killed(mutant))
+        .map(Mutant::name)
+        .collect()
+}
+
+/// What compiles our own crates: the compiler, with the rules that can be off.
+fn wrapper(places: &Places) -> Result<PathBuf> {
+    const SCRIPT: &str = "#!/bin/sh\nexec \"$@\" --cfg custody_mutants\n";
+    let path = places.target.join("custody-mutants.sh");
+    // Cargo goes by its time: the same is not written again.
+    if fs::read_to_string(&path).ok().as_deref() != Some(SCRIPT) {
+        fs::write(&path, SCRIPT).with_context(|| format!("`{}`", path.display()))?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+    }
+    Ok(path)
+}
+
+/// The mutants that attempts name, each with the attempts.
+fn named(folder: &Path) -> Result<Vec<(String, Vec<String>)>> {
+    let mut bypass = Command::new(folder.join("custody-bypass"));
+    let text = stage::output(bypass.arg("--list-mutants"))?;
+    text.lines()
+        .map(|line| {
+            let (mutant, ids) = line.split_once('\t').context("a line of the mutants")?;
+            Ok((mutant.into(), ids.split(' ').map(String::from).collect()))
+        })
+        .collect()
+}
+
+/// The properties of a mutant, or of several; none where one of them is not there.
+fn properties(joined: &str) -> Option<String> {
+    let found: Option<Vec<&str>> = joined
+        .split('+')
+        .map(|name| Mutant::ALL.into_iter().find(|it| it.name() == name))
+        .map(|found| found.map(Mutant::property))
+        .collect();
+    Some(found?.join("; "))
+}
+
+/// The attempts that name a mutant, with the rule off.
+fn attempts(places: &Places, folder: &Path, mutant: &str, ids: &[String]) -> Result<Vec<Test>> {
+    say::step(format!("mutants: {mutant}"));
+    let evidence = places.target.join("custody-mutants.json");
+    if evidence.exists() {
+        fs::remove_file(&evidence).context("the former evidence")?;
+    }
+    let mut command = places::as_root("env");
+    command
+        .arg(format!("CUSTODY_MUTANT={mutant}"))
+        .arg(folder.join("custody-bypass"))
+        .arg("--json")
+        .arg(&evidence);
+    for id in ids {
+        command.args(["--only", id]);
+    }
+    // That rows do not come as expected is what is wanted: the evidence says which.
+    let said = command
+        .current_dir(&places.root)
+        .stdout(Stdio::null())
+        .output()
+        .context("cannot start custody-bypass")?;
+    let text = fs::read(&evidence).with_context(|| {
+        let why = String::from_utf8_lossy(&said.stderr);
+        format!("no evidence under {mutant}: {}", why.trim())
+    })?;
+    let evidence: Evidence = serde_json::from_slice(&text).context("the evidence")?;
+    // A beginning takes more in than its own.
+    let rows = evidence.attempts.into_iter();
+    Ok(rows
+        .filter(|row| ids.contains(&row.id))
+        .map(|row| Test {
+            killed: row.outcome == "reached",
+            saw: shortened(&row.proof.or(row.reason).or(row.why).unwrap_or_default()),
+            test: row.id,
+        })
+        .collect())
+}
+
+/// The end of what was seen, where a refusal names its rule.
+fn shortened(saw: &str) -> String {
+    const MOST: usize = 160;
+    let said: String = saw.split_whitespace().collect::<Vec<_>>().join(" ");
+    let skipped = said.chars().count().saturating_sub(MOST);
+    let end: String = said.chars().skip(skipped).collect();
+    if skipped == 0 {
+        end
+    } else {
+        format!("… {end}")
+    }
+}
+
+#[derive(Deserialize)]
+struct Evidence {
+    attempts: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    id: String,
+    outcome: String,
+    proof: Option<String>,
+    reason: Option<String>,
+    why: Option<String>,
+}
+
+/// A test with the rule off: it must fail, and pass with it on.
+fn cargo_test(
+    places: &Places,
+    wrapper: &Path,
+    mutant: &str,
+    (package, target, test): (&str, &str, &str),
+) -> Result<Test> {
+    say::step(format!("mutants: {mutant}: {package}::{test}"));
+    let passes = |chosen: &str| -> Result<bool> {
+        let mut cargo = places.cargo();
+        cargo
+            .args(["test", "--locked", "--package", package, target, "--"])
+            .args(["--exact", test])
+            .env("RUSTC_WORKSPACE_WRAPPER", wrapper)
+            .env(build::OBJECT, places.ebpf_object())
+            .env("CUSTODY_MUTANT", chosen)
+            .stderr(Stdio::null());
+        let output = cargo.output().context("cannot start cargo")?;
+        // A name that no test has passes too.
+        let said = String::from_utf8_lossy(&output.stdout);
+        Ok(output.status.success() && said.contains("1 passed"))
+    };
+    if !passes("")? {
+        bail!("{package}::{test} does not pass with every rule on");
+    }
+    let killed = !passes(mutant)?;
+    let saw = if killed { "it fails" } else { "it passes" };
+    Ok(Test {
+        test: format!("{package}::{test}"),
+        killed,
+        saw: saw.into(),
+    })
+}
+
+/// property | test | mutant | killed, and what was seen.
+fn print(run: &Run) {
+    for test in &run.tests {
+        let killed = if test.killed { "yes" } else { "no" };
+        say::line(format_args!(
+            "{} | {} | {} | {killed}: {}",
+            run.property, test.test, run.mutant, test.saw
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn noticed(killed: &[bool]) -> Run {
+        let test = |killed: &bool| Test {
+            test: "family/name".into(),
+            killed: *killed,
+            saw: "what was seen".into(),
+        };
+        Run {
+            mutant: "gate-authority".into(),
+            property: "a property".into(),
+            tests: killed.iter().map(test).collect(),
+        }
+    }
+
+    #[test]
+    fn a_mutant_that_nothing_notices_is_alive() {
+        let authority = |mutant| mutant == Mutant::GateAuthority;
+        assert!(alive(&[noticed(&[false, true])], authority).is_empty());
+        let runs = [noticed(&[false]), noticed(&[])];
+        assert_eq!(alive(&runs, authority), ["gate-authority"]);
+        assert_eq!(alive(&[], |_| true).len(), Mutant::ALL.len());
+    }
+
+    #[test]
+    fn several_mutants_together_are_there_only_where_each_is() {
+        let together = properties("gate-path-segment+gate-floor").unwrap();
+        assert!(together.contains("; "), "{together}");
+        assert_eq!(properties("gate-path-segment+nothing"), None);
+    }
+}
