@@ -4,7 +4,11 @@
 use std::fs;
 
 use custody_wire::layer::Layer;
-use nix::libc;
+use nix::{
+    libc,
+    sys::signal::{self, Signal},
+    unistd::Pid,
+};
 
 use super::{Attempt, Leg, Need, Owner, Place, Promised, Proof, TwinShows, calls};
 use crate::{
@@ -288,7 +292,7 @@ fn heard(scene: &Scene, _: &Place) -> anyhow::Result<Option<String>> {
     Ok((!signals.is_empty()).then(|| format!("the stand-in heard {}", signals.trim())))
 }
 
-/// Whether who was marked is still there, now that the session is over.
+/// Whether who was marked is still there, now that the session is over. It is ended: it was seen.
 fn lives(_: &Scene, place: &Place) -> anyhow::Result<Option<String>> {
     for entry in fs::read_dir("/proc")? {
         let path = entry?.path();
@@ -299,6 +303,11 @@ fn lives(_: &Scene, place: &Place) -> anyhow::Result<Option<String>> {
             .split(|byte| *byte == 0)
             .any(|word| word == place.nonce.as_bytes());
         if is_marked {
+            let name = path.file_name().and_then(|name| name.to_str());
+            if let Some(pid) = name.and_then(|name| name.parse().ok()) {
+                // It may have come to its end by itself.
+                let _ended = signal::kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
             return Ok(Some("a process that it started lives on".into()));
         }
     }

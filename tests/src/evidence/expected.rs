@@ -16,7 +16,8 @@
 //!   ]
 //! }
 //! ```
-//! The base is for profile `standard`. An override holds for its profile, from its kernel on, each
+//! Beside these, `idle` names promised layers that do not refuse there, and `permitted` says why what is
+//! `reached` there is no gap of the attempt's own. The base is for profile `standard`. An override holds for its profile, from its kernel on, each
 //! where it is given; what it does not name stays, and a later one wins.
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
@@ -122,6 +123,8 @@ struct Change {
     outcome: Option<String>,
     layers: Option<Vec<String>>,
     single_legs: Option<BTreeMap<String, String>>,
+    idle: Option<BTreeMap<String, String>>,
+    permitted: Option<String>,
 }
 
 /// The committed expectations for one profile on one kernel.
@@ -164,6 +167,12 @@ impl Change {
         }
         if let Some(legs) = self.single_legs {
             row.single_legs = legs;
+        }
+        if let Some(idle) = self.idle {
+            row.idle = idle;
+        }
+        if self.permitted.is_some() {
+            row.permitted = self.permitted;
         }
     }
 }

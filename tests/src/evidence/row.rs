@@ -156,7 +156,7 @@ pub enum LegOutcome {
 }
 
 /// What was expected before the run, from the committed file.
-#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
     /// The outcome's name.
@@ -168,6 +168,13 @@ pub struct Expected {
     /// there.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub single_legs: BTreeMap<String, String>,
+    /// Promised layers that do not refuse here, each with the reason: what a profile lets through for
+    /// a session's own processes is held by the others.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub idle: BTreeMap<String, String>,
+    /// Why it is reached here, where it is no gap of the attempt's own: what a profile permits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub permitted: Option<String>,
 }
 
 impl Expected {
@@ -276,9 +283,10 @@ impl Row {
             .filter(move |leg| listed.is_none_or(|listed| !listed.contains_key(*leg)))
     }
 
-    /// Promised legs that were left in alone, and reached. A known gap promises nothing while it
-    /// is open.
+    /// Promised legs that were left in alone, and reached, and are not listed as idle. A known gap
+    /// promises nothing while it is open.
     pub fn idle_promises(&self) -> impl Iterator<Item = &str> {
+        let listed = self.expected.as_ref().map(|it| &it.idle);
         let is_refused = matches!(self.outcome, Outcome::Refused { .. });
         self.legs
             .iter()
@@ -287,6 +295,7 @@ impl Row {
                     && leg.run == Isolation::Only
                     && leg.outcome == LegOutcome::Reached
                     && self.promised.contains(&leg.layer)
+                    && listed.is_none_or(|listed| !listed.contains_key(&leg.layer))
             })
             .map(|leg| leg.layer.as_str())
     }

@@ -12,8 +12,12 @@ use super::Report;
 /// The argument by which the probe becomes that process, or starts it.
 const LINGER: &str = "linger";
 
-/// How long it lives: longer than anyone takes to look for it, and not for ever.
-const LIFE: Duration = Duration::from_secs(5);
+/// How long it lives, where nobody finds it and ends it: longer than anyone takes to look for it, on a
+/// busy machine too, and not for ever.
+const LIFE: Duration = Duration::from_secs(60);
+
+/// How long it may take to live apart.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Starts one, marked by its argument, by way of a child that ends.
 pub(super) fn start(mark: &str, report: &mut Report) -> Option<()> {
@@ -26,7 +30,7 @@ pub(super) fn start(mark: &str, report: &mut Report) -> Option<()> {
             .status()
     });
     report.step("start it", started)?;
-    let end = Instant::now() + LIFE;
+    let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
         if apart(mark).unwrap_or(false) {
             return report.step("it lives apart", Ok::<(), io::Error>(()));

@@ -211,6 +211,9 @@ fn blank(attempt: &Attempt, outcome: Outcome, terms: &Terms) -> Row {
     let expected = terms.expected.get(attempt.id).cloned();
     // A gap may be closed under a stricter profile: there it is expected to be refused.
     let is_gap = expected.as_ref().is_some_and(|it| it.outcome == "reached");
+    // And a looser one permits what others refuse, by its own reason.
+    let permitted = expected.as_ref().and_then(|it| it.permitted.clone());
+    let gap = permitted.or_else(|| attempt.known_gap.map(String::from));
     Row {
         id: attempt.id.into(),
         class: attempt.class,
@@ -226,7 +229,7 @@ fn blank(attempt: &Attempt, outcome: Outcome, terms: &Terms) -> Row {
         legs: Vec::new(),
         expected,
         as_expected: false,
-        known_gap: attempt.known_gap.filter(|_| is_gap).map(String::from),
+        known_gap: gap.filter(|_| is_gap),
         beyond: attempt.beyond.filter(|_| is_gap).map(String::from),
         single_legs: Vec::new(),
         observed: None,

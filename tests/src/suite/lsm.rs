@@ -43,7 +43,8 @@ impl Lsm {
         let objects = ["custodyd.toml", "policies", "run", "state"]
             .into_iter()
             .map(|name| host.folder().join(name))
-            .chain([credential.to_owned()])
+            // custodyd's own pins, which are not those of this object.
+            .chain([credential.to_owned(), host.pin_folder()])
             .collect::<Vec<_>>();
         hooks.attach_lsm(&objects, &pins)?;
         let status = hooks.lsm_status(&pins);

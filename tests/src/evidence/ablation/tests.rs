@@ -36,7 +36,7 @@ pub(in crate::evidence) fn row(legs: Vec<Leg>) -> Row {
         expected: Some(Expected {
             outcome: "refused".into(),
             layers: vec!["seccomp".into()],
-            single_legs: BTreeMap::new(),
+            ..Expected::default()
         }),
         as_expected: true,
         known_gap: None,

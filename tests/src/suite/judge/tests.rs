@@ -96,6 +96,7 @@ fn expecting(outcome: &str, single_legs: &[&str]) -> Terms {
         outcome: outcome.into(),
         layers: vec!["seccomp".into()],
         single_legs: single_legs.iter().map(because).collect(),
+        ..Expected::default()
     };
     terms(expected::Rows::from([("direct/tcp".into(), expected)]))
 }
@@ -407,4 +408,47 @@ fn where_no_isolating_run_answers_as_the_whole_the_reason_has_both_answers() {
         reason.ends_with("refuses alone: connect: EPERM"),
         "{reason}"
     );
+}
+
+#[test]
+fn a_promise_that_a_profile_does_without_is_listed_with_its_reason() {
+    let isolated = vec![
+        only(Layer::Seccomp, Ok(refused("socket", "EPERM"))),
+        only(Layer::CgroupInet, Ok(reached())),
+    ];
+    let arms = Arms { isolated, ..arms() };
+    let mut terms = expecting("refused", &[]);
+    let attempt = Attempt {
+        id: "direct/tcp",
+        promised: Promised::Layers(&[&[Layer::Seccomp], &[Layer::CgroupInet]]),
+        ..Attempt::BASE
+    };
+    let judged = |terms: &Terms| judge(&attempt, &arms, "plant", terms);
+    assert!(!judged(&terms).as_expected);
+    let idle = [("cgroup_inet".to_owned(), "it is permitted".to_owned())];
+    if let Some(expected) = terms.expected.get_mut("direct/tcp") {
+        expected.idle = idle.into();
+    }
+    let row = judged(&terms);
+    assert!(row.as_expected, "{row:?}");
+}
+
+#[test]
+fn what_a_profile_permits_is_a_gap_of_the_profile_with_its_reason_and_nothing_else_is() {
+    let arms = Arms {
+        confined: Seen {
+            protected: false,
+            ..reached()
+        },
+        ..arms()
+    };
+    let mut terms = expecting("reached", &[]);
+    let judged = |terms: &Terms| judge(attempt("direct/tcp"), &arms, "plant", terms);
+    assert!(!judged(&terms).as_expected, "nobody permits it");
+    if let Some(expected) = terms.expected.get_mut("direct/tcp") {
+        expected.permitted = Some("profile `dev` is for this".into());
+    }
+    let row = judged(&terms);
+    assert!(row.as_expected, "{row:?}");
+    assert_eq!(row.known_gap.as_deref(), Some("profile `dev` is for this"));
 }
