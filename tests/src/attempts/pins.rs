@@ -162,7 +162,8 @@ fn away(scene: &Scene) -> PathBuf {
     scene.pins().join("custody-bypass-moved")
 }
 
-/// The cgroup that the spare hook is attached to.
+/// The cgroup that the spare hook is attached to, without a link. One that had links a moment ago takes
+/// none without (EPERM): the kernel lets links go after a grace period.
 fn cgroup(scene: &Scene) -> PathBuf {
     scene.cgroup().join("to-be-taken")
 }
@@ -172,7 +173,7 @@ fn pinned(scene: &Scene) -> anyhow::Result<()> {
     gone(&pin(scene))?;
     gone(&away(scene))?;
     let hooks = Hooks::pinned_in(scene.pins())?;
-    let cgroup = Cgroup::ensure(&cgroup(scene))?;
+    let cgroup = Cgroup::ensure(&scene.cgroup().join("to-be-unpinned"))?;
     let link = hooks.to_be_taken()?.attach_also(cgroup.as_fd())?;
     Ok(bpf::pin(link, &pin(scene))?)
 }
@@ -180,11 +181,7 @@ fn pinned(scene: &Scene) -> anyhow::Result<()> {
 /// The same hook's program, attached as it was before there were links.
 fn attached(scene: &Scene) -> anyhow::Result<()> {
     let hooks = Hooks::pinned_in(scene.pins())?;
-    let path = scene.cgroup().join("to-be-taken");
-    // With a link of an attempt before, a program without one has no place (EPERM).
-    gone(&pin(scene))?;
-    gone(&away(scene))?;
-    let cgroup = Cgroup::ensure(&path)?;
+    let cgroup = Cgroup::ensure(&cgroup(scene))?;
     Ok(hooks.to_be_taken()?.attach_without_link(cgroup.as_fd())?)
 }
 
