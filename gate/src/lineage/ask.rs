@@ -32,19 +32,20 @@ fn ask(store: &Store, value: &Value, depth: usize) -> Origin {
     if whole.class.is_known() {
         return whole;
     }
-    let leaves = leaves(store, value, deeper);
     // An empty container is nobody's.
-    leaves.map_or(whole.clone(), |leaves| {
-        if whole.class > leaves.class && whole.class == Class::Untrusted && !leaves.class.is_known()
-        {
-            whole
-        } else {
-            leaves
-        }
-    })
+    leaves(store, value, deeper).unwrap_or(whole)
 }
 
 fn container(store: &Store, value: &Value) -> Origin {
+    // With a single leaf it is no more than that leaf, and not kept.
+    let several = match value {
+        Value::List(items) => items.len() != 1 || !items.iter().all(is_scalar),
+        Value::Object(members) => members.len() != 1 || !members.values().all(is_scalar),
+        Value::Bool(_) | Value::Int(_) | Value::Null | Value::Real(_) | Value::Text(_) => false,
+    };
+    if !several {
+        return Origin::of(Class::Novel);
+    }
     let digest = digest(store, value);
     let grounds = Label::ALL
         .into_iter()
@@ -54,27 +55,28 @@ fn container(store: &Store, value: &Value) -> Origin {
     concluded(grounds)
 }
 
+const fn is_scalar(value: &Value) -> bool {
+    !matches!(value, Value::List(_) | Value::Object(_))
+}
+
 fn leaves(store: &Store, value: &Value, depth: usize) -> Option<Origin> {
     let mut worst: Option<Origin> = None;
-    let mut take = |found: Origin, step: &str| {
+    let mut take = |found: Origin, step: &dyn Fn() -> String| {
         if worst.as_ref().is_none_or(|it| it.class < found.class) {
-            let leaf = format!(
-                "/{}{}",
-                step.replace('~', "~0").replace('/', "~1"),
-                found.leaf
-            );
+            let step = step().replace('~', "~0").replace('/', "~1");
+            let leaf = format!("/{step}{}", found.leaf);
             worst = Some(Origin { leaf, ..found });
         }
     };
     match value {
         Value::List(items) => {
             for (index, item) in items.iter().enumerate() {
-                take(ask(store, item, depth), &format!("{index}"));
+                take(ask(store, item, depth), &|| format!("{index}"));
             }
         }
         Value::Object(members) => {
             for (key, member) in members {
-                take(ask(store, member, depth), key);
+                take(ask(store, member, depth), &|| key.clone());
             }
         }
         Value::Bool(_) | Value::Int(_) | Value::Null | Value::Real(_) | Value::Text(_) => {}

@@ -300,15 +300,16 @@ fn month(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
         b"november",
         b"december",
     ];
+    // Asked at each word of each text: most are none by their first three letters.
+    let start = bytes.get(at..at.saturating_add(3))?;
+    let like = |name: &&[u8]| {
+        name.get(..3)
+            .is_some_and(|it| start.eq_ignore_ascii_case(it))
+    };
+    let (number, name) = (1_u32..).zip(NAMES).find(|(_, name)| like(name))?;
     let word = word(bytes, at)?;
-    let (number, _) = (1_u32..).zip(NAMES).find(|(_, name)| {
-        word.eq_ignore_ascii_case(name)
-            || (word.len() == 3
-                && name
-                    .get(..3)
-                    .is_some_and(|it| word.eq_ignore_ascii_case(it)))
-    })?;
-    Some((number, at.saturating_add(word.len())))
+    let whole = word.len() == 3 || word.eq_ignore_ascii_case(name);
+    whole.then(|| (number, at.saturating_add(word.len())))
 }
 
 /// `12:00`, `12:00:30`, `10:20 AM`, `2 pm`.

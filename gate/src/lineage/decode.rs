@@ -43,9 +43,11 @@ pub(super) fn runs(text: &str, mut sink: impl FnMut(Coding, String)) {
         let to = base64_run(bytes, at);
         let run = bytes.get(at..to).unwrap_or_default();
         if run.len() >= RUN_MIN {
-            let found = hex_pairs(run)
-                .map(|text| (Coding::Hex, text))
-                .or_else(|| base64(run).map(|text| (Coding::Base64, text)));
+            let found = hex_pairs(run).map(|text| (Coding::Hex, text)).or_else(|| {
+                // An identifier or a digest: no text is all of these digits in base64.
+                let digits = run.iter().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
+                if digits { None } else { base64(run) }.map(|text| (Coding::Base64, text))
+            });
             if let Some((coding, text)) = found {
                 sink(coding, text);
             }
@@ -70,7 +72,7 @@ pub(super) fn whole(value: &str) -> Option<(Coding, String)> {
     }
     hex_pairs(bytes)
         .map(|text| (Coding::Hex, text))
-        .or_else(|| aligned(bytes, 0).map(|text| (Coding::Base64, text)))
+        .or_else(|| aligned(bytes.iter()).map(|text| (Coding::Base64, text)))
         .or_else(|| escapes(value).map(|text| (Coding::Escapes, text)))
 }
 
@@ -132,20 +134,28 @@ const fn sextet(byte: u8) -> Option<u8> {
 
 /// `run` decoded, from wherever in it a text starts, or backwards.
 fn base64(run: &[u8]) -> Option<String> {
-    let forwards = (0..4).find_map(|skip| aligned(run, skip));
-    forwards.or_else(|| {
-        let back: Vec<u8> = run.iter().rev().copied().collect();
-        (0..4).find_map(|skip| aligned(&back, skip))
-    })
+    let forwards = (0..4).find_map(|skip| aligned(run.iter().skip(skip)));
+    forwards.or_else(|| (0..4).find_map(|skip| aligned(run.iter().rev().skip(skip))))
 }
 
-fn aligned(run: &[u8], skip: usize) -> Option<String> {
+fn aligned<'b>(run: impl Iterator<Item = &'b u8> + Clone) -> Option<String> {
+    // Most runs are ordinary words: their first quads say so, and nothing was kept.
+    octets(run.clone(), is_plain)?;
     let mut out = Vec::new();
+    octets(run, |octet| {
+        out.push(octet);
+        true
+    })?;
+    readable(out)
+}
+
+/// Calls `sink` with each byte that `run` is the base64 of, for as long as it says to go on.
+fn octets<'b>(run: impl Iterator<Item = &'b u8>, mut sink: impl FnMut(u8) -> bool) -> Option<()> {
     let (mut bits, mut held) = (0_u32, 0_u32);
-    for byte in run.get(skip..)? {
+    for byte in run {
         match (sextet(*byte), byte) {
             (Some(six), _) => {
-                bits = bits << 6 | u32::from(six);
+                bits = (bits << 6 | u32::from(six)) & 0xffff;
                 held = held.wrapping_add(6);
             }
             (None, b'=' | b'\r' | b'\n') => continue,
@@ -154,24 +164,21 @@ fn aligned(run: &[u8], skip: usize) -> Option<String> {
         if held >= 8 {
             held = held.wrapping_sub(8);
             let octet = u8::try_from(bits >> held & 0xff).unwrap_or(0);
-            if !is_plain(octet) {
+            if !sink(octet) {
                 return None;
             }
-            out.push(octet);
         }
-        bits &= 0xff;
     }
-    readable(out)
+    Some(())
 }
 
 /// `run` if it is nothing but pairs of hexadecimal digits.
 fn hex_pairs(run: &[u8]) -> Option<String> {
-    let mut out = Vec::new();
-    for pair in run.chunks(2) {
-        let octet = pair_at(pair, 0).filter(|it| is_plain(*it))?;
-        out.push(octet);
+    let pairs = run.chunks(2).map(|pair| pair_at(pair, 0));
+    if !pairs.clone().all(|octet| octet.is_some_and(is_plain)) {
+        return None;
     }
-    readable(out)
+    readable(pairs.flatten().collect())
 }
 
 fn pair_at(bytes: &[u8], at: usize) -> Option<u8> {
@@ -242,6 +249,9 @@ const fn is_escape(byte: u8) -> bool {
 
 /// `chunk` with its escapes resolved, if it has some.
 fn escapes(chunk: &str) -> Option<String> {
+    if !chunk.bytes().any(is_escape) {
+        return None;
+    }
     let mut out: Vec<u8> = Vec::new();
     let mut found = false;
     let mut at = 0;

@@ -9,57 +9,46 @@ use super::{
     answer::How,
     atom::{self, Atom},
     fold::{self, Memo},
-    hash::{Domain, row, within},
+    hash::{self, Domain, within},
     store::{MOST, ROW_MAX, Store, at},
     words::{Alike, Span, Words, begins, lower},
 };
+
+/// A word or a token of a value: its fingerprint, and from where to where it is written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Piece {
+    pub(super) hash: u64,
+    pub(super) span: Span,
+}
 
 /// What a value consists of, worked out once for all labels.
 #[derive(Debug)]
 pub(super) struct Query<'v> {
     /// Without white space at its ends.
     pub(super) text: &'v str,
-    words: Vec<Span>,
-    word_hashes: Vec<u64>,
-    token_hashes: Vec<u64>,
-    /// Where in the text each token is: from its first character up to the next token.
-    pub(super) tokens: Vec<Span>,
+    pub(super) tokens: Vec<Piece>,
+    words: Vec<Piece>,
 }
 
 impl<'v> Query<'v> {
     pub(super) fn new(store: &Store, text: &'v str) -> Self {
         let text = text.trim();
         let mut scratch = Vec::new();
-        let words: Vec<Span> = Words::new(text).collect();
-        let word_hashes = words
-            .iter()
-            .map(|(from, to)| {
-                let word = lower(text.get(*from..*to).unwrap_or(""), &mut scratch);
-                store.hasher.of(word)
-            })
-            .collect();
-        let (mut token_hashes, mut tokens) = (Vec::new(), Vec::new());
-        fold::tokens(text, &mut Memo::default(), |token, from| {
-            token_hashes.push(store.hasher.of(token));
-            tokens.push((from, from.saturating_add(token.len())));
-            true
+        let words = Words::new(text).map(|(from, to)| Piece {
+            hash: store
+                .hasher
+                .of(lower(text.get(from..to).unwrap_or(""), &mut scratch)),
+            span: (from, to),
         });
         Self {
             text,
-            words,
-            word_hashes,
-            token_hashes,
-            tokens,
+            words: {
+                let mut all = Vec::with_capacity((text.len() / 6).saturating_add(2));
+                all.extend(words);
+                all
+            },
+            tokens: tokens_of(store, text),
         }
-    }
-
-    /// The fingerprint of each token, and where it is written.
-    pub(super) fn tokens_with_text(&self) -> impl Iterator<Item = (u64, &'v str)> {
-        let text = self.text;
-        self.token_hashes
-            .iter()
-            .zip(&self.tokens)
-            .map(move |(hash, (from, to))| (*hash, text.get(*from..*to).unwrap_or("")))
     }
 
     /// Whether the value is one word, as an address or a path is.
@@ -68,9 +57,49 @@ impl<'v> Query<'v> {
     }
 }
 
+/// The folded tokens of `text`. A span has the length of what is folded.
+pub(super) fn tokens_of(store: &Store, text: &str) -> Vec<Piece> {
+    // Six letters and a gap are a token's usual length.
+    let mut tokens = Vec::with_capacity((text.len() / 6).saturating_add(2));
+    fold::tokens(text, &mut Memo::default(), |token, from| {
+        tokens.push(Piece {
+            hash: store.hasher.of(token),
+            span: (from, from.saturating_add(token.len())),
+        });
+        true
+    });
+    tokens
+}
+
+/// Where the folded tokens of `text` stand in a row, under `label`: with nearly nothing done where
+/// not even the first of them is known.
+pub(super) fn text_in(store: &Store, text: &str, label: Label) -> Option<u32> {
+    let mut tokens = Vec::new();
+    fold::tokens(text, &mut Memo::default(), |token, from| {
+        let hash = store.hasher.of(token);
+        if tokens.is_empty() && single(store, hash, label).is_none() {
+            return false;
+        }
+        tokens.push(Piece {
+            hash,
+            span: (from, from.saturating_add(token.len())),
+        });
+        true
+    });
+    row_of_tokens(store, &tokens, label).map(|(place, _)| place)
+}
+
+/// Where a folded token stands, under `label`.
+pub(super) fn single(store: &Store, hash: u64, label: Label) -> Option<u32> {
+    store
+        .table
+        .places(within(hash, Domain::Tokens, label.bits()))
+        .next()
+}
+
 /// Where the words of the value stand, in a row and with the same between them, under `label`.
 pub(super) fn words(store: &Store, query: &Query<'_>, label: Label) -> Option<(How, u32)> {
-    let (&(first, _), &(_, last)) = (query.words.first()?, query.words.last()?);
+    let ((first, _), (_, last)) = (query.words.first()?.span, query.words.last()?.span);
     let lead = query.text.get(..first)?;
     let rest = query.text.get(first..)?;
     let behind = query.text.len().saturating_sub(last);
@@ -89,7 +118,7 @@ pub(super) fn words(store: &Store, query: &Query<'_>, label: Label) -> Option<(H
     let mut best = None;
     each_row(
         store,
-        &query.word_hashes,
+        &query.words,
         Domain::Words,
         label,
         |place| match alike(place) {
@@ -109,8 +138,8 @@ pub(super) fn words(store: &Store, query: &Query<'_>, label: Label) -> Option<(H
 
 /// Where the folded tokens of the value stand in a row, under `label`.
 pub(super) fn tokens(store: &Store, query: &Query<'_>, label: Label) -> Option<(How, u32)> {
-    row_of_tokens(store, &query.token_hashes, label).map(|(place, whole)| {
-        let first = query.tokens.first().map_or(0, |(from, _)| *from);
+    row_of_tokens(store, &query.tokens, label).map(|(place, whole)| {
+        let first = query.tokens.first().map_or(0, |it| it.span.0);
         let rest = query.text.get(first..).unwrap_or("");
         let how = if whole {
             match begins(store.tail(place), rest) {
@@ -127,10 +156,10 @@ pub(super) fn tokens(store: &Store, query: &Query<'_>, label: Label) -> Option<(
 
 /// Where these tokens stand in a row; with `false` if that is not known, since too many texts start
 /// like it.
-pub(super) fn row_of_tokens(store: &Store, hashes: &[u64], label: Label) -> Option<(u32, bool)> {
+pub(super) fn row_of_tokens(store: &Store, row: &[Piece], label: Label) -> Option<(u32, bool)> {
     let mut found = None;
-    let full = each_row(store, hashes, Domain::Tokens, label, |place| {
-        let same = continues(store, place, hashes);
+    let full = each_row(store, row, Domain::Tokens, label, |place| {
+        let same = continues(store, place, row);
         if same {
             found = Some(place);
         }
@@ -147,15 +176,19 @@ pub(super) fn row_of_tokens(store: &Store, hashes: &[u64], label: Label) -> Opti
 /// even the longest row noted is too common to be complete, gives one of its places.
 fn each_row(
     store: &Store,
-    hashes: &[u64],
+    row: &[Piece],
     domain: Domain,
     label: Label,
     mut found: impl FnMut(u32) -> bool,
 ) -> Option<u32> {
     let mut hash = 0;
     let mut full = None;
-    for (index, next) in hashes.iter().take(ROW_MAX).enumerate() {
-        hash = if index == 0 { *next } else { row(hash, *next) };
+    for (index, next) in row.iter().take(ROW_MAX).enumerate() {
+        hash = if index == 0 {
+            next.hash
+        } else {
+            hash::row(hash, next.hash)
+        };
         let mut count = 0_usize;
         for place in store.table.places(within(hash, domain, label.bits())) {
             if found(place) {
@@ -172,21 +205,26 @@ fn each_row(
 }
 
 /// Whether the tokens from `place` are these, within one leaf.
-fn continues(store: &Store, place: u32, hashes: &[u64]) -> bool {
+fn continues(store: &Store, place: u32, row: &[Piece]) -> bool {
     let tail = store.tail(place);
-    let mut left = hashes.iter();
+    let mut left = row.iter();
     let mut last = None;
     let mut same = true;
     fold::tokens(tail, &mut Memo::default(), |token, from| {
         let Some(wanted) = left.next() else {
             return false;
         };
-        same = store.hasher.of(token) == *wanted;
+        same = store.hasher.of(token) == wanted.hash;
         last = Some(from);
         same && !left.as_slice().is_empty()
     });
     let whole = same && left.as_slice().is_empty();
-    whole && last.is_some_and(|last| !tail.as_bytes().get(..last).unwrap_or_default().contains(&0))
+    whole && last.is_some_and(|last| !has_end(tail, last))
+}
+
+/// Whether a kept text ends within the first `len` bytes of `tail`.
+pub(super) fn has_end(tail: &str, len: usize) -> bool {
+    tail.as_bytes().get(..len).unwrap_or_default().contains(&0)
 }
 
 /// Where `atom` is written, under `label`.

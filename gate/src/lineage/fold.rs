@@ -66,82 +66,120 @@ fn summary(character: char) -> Folded {
 
 /// Calls `sink` with each token of `text`, folded, and the place where it starts, for as long as it
 /// says to go on.
-pub(super) fn tokens(text: &str, memo: &mut Memo, mut sink: impl FnMut(&[u8], usize) -> bool) {
-    let mut token = Token {
-        bytes: Vec::new(),
-        start: 0,
-        on: true,
-    };
+pub(super) fn tokens(text: &str, memo: &mut Memo, sink: impl FnMut(&[u8], usize) -> bool) {
     let bytes = text.as_bytes();
+    let mut token = Token {
+        folded: Vec::new(),
+        on: true,
+        plain: 0,
+        sink,
+        start: 0,
+        text: bytes,
+    };
     let mut at = 0;
     while let Some(byte) = bytes.get(at) {
+        if byte.is_ascii() {
+            match byte {
+                b'a'..=b'z' | b'0'..=b'9' => token.plain(at),
+                b'A'..=b'Z' => token.push(byte.to_ascii_lowercase(), at),
+                _ => token.end(),
+            }
+            at = at.saturating_add(1);
+        } else {
+            let Some(character) = text.get(at..).and_then(|rest| rest.chars().next()) else {
+                break;
+            };
+            match memo.fold(character) {
+                Folded::Nothing => {}
+                Folded::One(one) => token.character(one, at),
+                Folded::Many => each(character, &mut |one| token.character(one, at)),
+            }
+            at = at.saturating_add(character.len_utf8());
+        }
         if !token.on {
             return;
         }
-        if byte.is_ascii() {
-            if byte.is_ascii_alphanumeric() {
-                token.push(byte.to_ascii_lowercase(), at);
-            } else {
-                token.end(&mut sink);
-            }
-            at = at.saturating_add(1);
-            continue;
-        }
-        let Some(character) = text.get(at..).and_then(|rest| rest.chars().next()) else {
-            break;
-        };
-        match memo.fold(character) {
-            Folded::Nothing => {}
-            Folded::One(one) => token.character(one, at, &mut sink),
-            Folded::Many => each(character, &mut |one| token.character(one, at, &mut sink)),
-        }
-        at = at.saturating_add(character.len_utf8());
     }
-    token.end(&mut sink);
+    token.end();
 }
 
-struct Token {
-    bytes: Vec<u8>,
-    start: usize,
+/// The token that is being read.
+struct Token<'t, S> {
+    /// As far as it differs from the text; empty while it does not.
+    folded: Vec<u8>,
     on: bool,
+    /// How many bytes from `start` are as they are in the text.
+    plain: usize,
+    sink: S,
+    start: usize,
+    text: &'t [u8],
 }
 
-impl Token {
-    fn push(&mut self, byte: u8, at: usize) {
-        if self.bytes.is_empty() {
+impl<S: FnMut(&[u8], usize) -> bool> Token<'_, S> {
+    /// One more byte that folds to itself.
+    fn plain(&mut self, at: usize) {
+        if !self.folded.is_empty() {
+            self.folded.extend(self.text.get(at));
+            return;
+        }
+        if self.plain == 0 {
             self.start = at;
         }
-        self.bytes.push(byte);
+        if self.start.saturating_add(self.plain) == at {
+            self.plain = self.plain.saturating_add(1);
+        } else if let Some(byte) = self.text.get(at) {
+            // Something unseen was between.
+            self.push(*byte, at);
+        }
     }
 
-    fn character(
-        &mut self,
-        character: char,
-        at: usize,
-        sink: &mut impl FnMut(&[u8], usize) -> bool,
-    ) {
+    fn push(&mut self, byte: u8, at: usize) {
+        if self.folded.is_empty() {
+            if self.plain == 0 {
+                self.start = at;
+            }
+            self.folded
+                .extend_from_slice(so_far(self.text, self.start, self.plain));
+        }
+        self.folded.push(byte);
+    }
+
+    fn character(&mut self, character: char, at: usize) {
         if !character.is_alphanumeric() {
-            self.end(sink);
+            self.end();
             return;
         }
         let alone = stands_alone(character);
         if alone {
-            self.end(sink);
+            self.end();
         }
         for byte in character.encode_utf8(&mut [0; 4]).bytes() {
             self.push(byte, at);
         }
         if alone {
-            self.end(sink);
+            self.end();
         }
     }
 
-    fn end(&mut self, sink: &mut impl FnMut(&[u8], usize) -> bool) {
-        if self.on && !self.bytes.is_empty() {
-            self.on = sink(&self.bytes, self.start);
-            self.bytes.clear();
+    fn end(&mut self) {
+        if self.plain == 0 && self.folded.is_empty() {
+            return;
         }
+        if self.on {
+            self.on = if self.folded.is_empty() {
+                (self.sink)(so_far(self.text, self.start, self.plain), self.start)
+            } else {
+                (self.sink)(&self.folded, self.start)
+            };
+        }
+        self.plain = 0;
+        self.folded.clear();
     }
+}
+
+fn so_far(text: &[u8], start: usize, len: usize) -> &[u8] {
+    text.get(start..start.saturating_add(len))
+        .unwrap_or_default()
 }
 
 /// Scripts that are written without spaces: each character is a token (UAX 29, section 4).

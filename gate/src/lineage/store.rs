@@ -6,6 +6,7 @@
 //! at most, and no repetition makes a list long.
 
 use alloc::{string::String, vec::Vec};
+use core::hint::black_box;
 
 use super::{
     Coding, Label, Source,
@@ -328,18 +329,32 @@ impl Store {
         self.rows = rows;
     }
 
+    /// Level by level, and each level twice: the processor fetches many buckets at once as long as
+    /// nothing waits for one.
     fn note_rows(&mut self, rows: &[(u64, u32)], domain: Domain, label: Label) {
-        for (index, (first, place)) in rows.iter().enumerate() {
-            let mut hash = *first;
-            for length in 1..=ROW_MAX {
-                let noted = self
-                    .table
-                    .push(within(hash, domain, label.bits()), *place, MOST);
-                match rows.get(index.saturating_add(length)) {
-                    Some((next, _)) if !noted => hash = row(hash, *next),
-                    Some(_) | None => break,
+        let within = |hash| within(hash, domain, label.bits());
+        // How far from its first token each row has come, and its fingerprint so far.
+        let mut left: Vec<(usize, u64)> = rows.iter().map(|(hash, _)| *hash).enumerate().collect();
+        for length in 1..=ROW_MAX {
+            let touched = left
+                .iter()
+                .filter(|(_, hash)| self.table.places(within(*hash)).next().is_some())
+                .count();
+            black_box(touched);
+            let table = &mut self.table;
+            left.retain_mut(|(index, hash)| {
+                let place = rows.get(*index).map_or(0, |(_, place)| *place);
+                if table.push(within(*hash), place, MOST) {
+                    return false;
                 }
-            }
+                match rows.get(index.saturating_add(length)) {
+                    Some((next, _)) => {
+                        *hash = row(*hash, *next);
+                        true
+                    }
+                    None => false,
+                }
+            });
         }
     }
 

@@ -8,7 +8,7 @@ use super::{
     Label,
     answer::{Ground, How},
     decode,
-    find::{self, Query},
+    find::{self, Piece, Query, has_end},
     fold::{self, Memo},
     hash::{Domain, within},
     link,
@@ -26,81 +26,66 @@ pub(super) fn suspect(store: &Store, query: &Query<'_>) -> Option<Ground> {
     if query.text.len() < VALUE_MIN {
         return None;
     }
-    let short = query.text.len() <= VALUE_MAX;
-    let squashed = if short {
+    let squashed = if query.text.len() <= VALUE_MAX {
         squash(query.text)
     } else {
         String::new()
     };
-    let found = spelled_out(store, query, short)
-        .or_else(|| other_cuts(store, &squashed))
+    let starts = starts(store, &squashed);
+    let found = spelled_out(store, query, &squashed)
+        .or_else(|| other_cuts(store, &squashed, &starts))
         .or_else(|| turned(store, query))
         .or_else(|| host(store, query))
         .or_else(|| parts(store, query))
-        .or_else(|| pieces(store, &squashed));
+        .or_else(|| pieces(store, &squashed, &starts));
     found.map(|(how, place)| store.ground(place, how))
 }
 
 type Found = Option<(How, u32)>;
 
-/// `ada at example dot org`, and `a d a`.
-fn spelled_out(store: &Store, query: &Query<'_>, short: bool) -> Found {
-    if !short || query.text.contains(char::is_whitespace) {
-        return None;
-    }
-    let in_words = |how, hashes: &[u64]| {
-        let (place, _) = find::row_of_tokens(store, hashes, Label::Untrusted)?;
-        Some((how, place))
-    };
-    if query.text.contains('@') {
-        let at_only = spelled(store, query.text, &['@']);
-        let found = in_words(How::SpelledOut, &at_only);
-        if found.is_some() {
-            return found;
-        }
-    }
-    if query.text.contains('.') {
-        let both = spelled(store, query.text, &['@', '.']);
-        let found = in_words(How::SpelledOut, &both);
-        if found.is_some() {
-            return found;
-        }
-    }
-    let mut letters = Vec::new();
-    for character in squash(query.text).chars() {
-        letters.push(
-            store
-                .hasher
-                .of(character.encode_utf8(&mut [0; 4]).as_bytes()),
-        );
-    }
-    if letters.len() < VALUE_MIN {
-        return None;
-    }
-    in_words(How::Letters, &letters)
+fn untrusted(store: &Store, text: &str, how: How) -> Found {
+    find::text_in(store, text, Label::Untrusted).map(|place| (how, place))
 }
 
-/// The tokens of `text` with those of `signs` that it has as words.
-fn spelled(store: &Store, text: &str, signs: &[char]) -> Vec<u64> {
-    let mut out = String::new();
-    for character in text.chars() {
-        match character {
-            '@' if signs.contains(&'@') => out.push_str(" at "),
-            '.' if signs.contains(&'.') => out.push_str(" dot "),
-            other => out.push(other),
-        }
+/// `ada at example dot org`, and `a d a`.
+fn spelled_out(store: &Store, query: &Query<'_>, squashed: &str) -> Found {
+    if squashed.is_empty() || query.text.contains(char::is_whitespace) {
+        return None;
     }
-    let mut hashes = Vec::new();
-    fold::tokens(&out, &mut Memo::default(), |token, _| {
-        hashes.push(store.hasher.of(token));
-        true
-    });
-    hashes
+    let has = |sign| query.text.contains(sign);
+    let in_words = |signs: &[char]| {
+        let mut text = String::with_capacity(query.text.len().saturating_mul(2));
+        for character in query.text.chars() {
+            match character {
+                '@' if signs.contains(&'@') => text.push_str(" at "),
+                '.' if signs.contains(&'.') => text.push_str(" dot "),
+                other => text.push(other),
+            }
+        }
+        untrusted(store, &text, How::SpelledOut)
+    };
+    let at = if has('@') { in_words(&['@']) } else { None };
+    let dots = || {
+        if has('.') {
+            in_words(&['@', '.'])
+        } else {
+            None
+        }
+    };
+    let letters = || {
+        let mut text = String::with_capacity(squashed.len().saturating_mul(2));
+        for character in squashed.chars() {
+            text.push(character);
+            text.push(' ');
+        }
+        untrusted(store, &text, How::Letters)
+    };
+    at.or_else(dots).or_else(letters)
 }
 
 /// The tokens of `text` without anything between them.
 fn squash(text: &str) -> String {
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(text.len());
     fold::tokens(text, &mut Memo::default(), |token, _| {
         out.extend_from_slice(token);
         true
@@ -108,31 +93,33 @@ fn squash(text: &str) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// The same characters in a row, with other separators or none.
-fn other_cuts(store: &Store, squashed: &str) -> Found {
+/// Where `squashed` can be cut so that what is before is a token of untrusted text: the cut, and
+/// the token's fingerprint.
+fn starts(store: &Store, squashed: &str) -> Vec<(usize, u64)> {
     /// Less is made of ordinary words too often.
     const SQUASHED_MIN: usize = 6;
     if squashed.len() < SQUASHED_MIN {
-        return None;
+        return Vec::new();
     }
-    cuts(squashed).find_map(|cut| {
-        let first = squashed.get(..cut)?;
-        let hash = within(
-            store.hasher.of(first.as_bytes()),
-            Domain::Tokens,
-            Label::Untrusted.bits(),
-        );
+    (1..=squashed.len())
+        .filter_map(|cut| {
+            let hash = store.hasher.of(squashed.get(..cut)?.as_bytes());
+            find::single(store, hash, Label::Untrusted)?;
+            Some((cut, hash))
+        })
+        .collect()
+}
+
+/// The same characters in a row, with other separators or none.
+fn other_cuts(store: &Store, squashed: &str, starts: &[(usize, u64)]) -> Found {
+    starts.iter().find_map(|(_, hash)| {
+        let hash = within(*hash, Domain::Tokens, Label::Untrusted.bits());
         let place = store
             .table
             .places(hash)
             .find(|place| goes_on(store, *place, squashed))?;
         Some((How::Squashed, place))
     })
-}
-
-/// Every place at which `text` can be cut, its end too.
-fn cuts(text: &str) -> impl Iterator<Item = usize> {
-    (1..=text.len()).filter(|cut| text.is_char_boundary(*cut))
 }
 
 /// Whether the tokens from `place`, without anything between them, are `squashed`.
@@ -148,22 +135,16 @@ fn goes_on(store: &Store, place: u32, squashed: &str) -> bool {
         last = Some(from);
         !left.is_empty()
     });
-    left.is_empty()
-        && last.is_some_and(|last| !tail.as_bytes().get(..last).unwrap_or_default().contains(&0))
+    left.is_empty() && last.is_some_and(|last| !has_end(tail, last))
 }
 
 /// Backwards, by rot13, and decoded.
 fn turned(store: &Store, query: &Query<'_>) -> Found {
-    let has = |text: &str, how| {
-        let turned = Query::new(store, text);
-        let (_, place) = find::tokens(store, &turned, Label::Untrusted)?;
-        Some((how, place))
-    };
-    has(&decode::reversed(query.text), How::Reversed)
-        .or_else(|| has(&decode::rot13(query.text), How::Rot13))
+    untrusted(store, &decode::reversed(query.text), How::Reversed)
+        .or_else(|| untrusted(store, &decode::rot13(query.text), How::Rot13))
         .or_else(|| {
             let (_, plain) = decode::whole(query.text)?;
-            has(&plain, How::Encoded)
+            untrusted(store, &plain, How::Encoded)
         })
 }
 
@@ -175,11 +156,10 @@ fn host(store: &Store, query: &Query<'_>) -> Found {
     let host = link::link(query.text)?
         .host()
         .filter(|it| *it != query.text)?;
-    let host = Query::new(store, host);
-    let (_, place) = find::tokens(store, &host, Label::Untrusted)?;
-    let better = find::tokens(store, &host, Label::Authoritative)
-        .or_else(|| find::words(store, &host, Label::Derived));
-    better.is_none().then_some((How::Host, place))
+    let found = untrusted(store, host, How::Host)?;
+    let known = find::text_in(store, host, Label::Authoritative).is_some()
+        || find::words(store, &Query::new(store, host), Label::Derived).is_some();
+    (!known).then_some(found)
 }
 
 /// A distinctive word of the value, or all of them while no better text has one of them.
@@ -189,9 +169,10 @@ fn parts(store: &Store, query: &Query<'_>) -> Found {
     let mut all = None;
     let mut every = true;
     let mut foreign = false;
-    for (hash, text) in query.tokens_with_text().take(TOKENS_MAX) {
-        let untrusted = single(store, hash, Label::Untrusted);
-        let better = single(store, hash, Label::Authoritative).or_else(|| {
+    for Piece { hash, span } in query.tokens.iter().take(TOKENS_MAX).copied() {
+        let text = query.text.get(span.0..span.1).unwrap_or("");
+        let untrusted = find::single(store, hash, Label::Untrusted);
+        let better = find::single(store, hash, Label::Authoritative).or_else(|| {
             let word = within(hash, Domain::Words, Label::Derived.bits());
             store.table.places(word).next()
         });
@@ -218,15 +199,8 @@ fn is_distinctive(text: &str) -> bool {
     digit || text.len() >= 12
 }
 
-fn single(store: &Store, hash: u64, label: Label) -> Option<u32> {
-    store
-        .table
-        .places(within(hash, Domain::Tokens, label.bits()))
-        .next()
-}
-
 /// Whole tokens, perhaps of several results, put together.
-fn pieces(store: &Store, squashed: &str) -> Found {
+fn pieces(store: &Store, squashed: &str, starts: &[(usize, u64)]) -> Found {
     /// Shorter pieces make up nearly everything.
     const PIECE_MIN: usize = 4;
     /// And longer values are found by their parts.
@@ -235,20 +209,20 @@ fn pieces(store: &Store, squashed: &str) -> Found {
     if len < 2 * PIECE_MIN {
         return None;
     }
-    // Where a row of pieces from the start can end, and where its last piece was found.
-    let mut ends: Vec<Option<u32>> = Vec::new();
-    ends.resize(len.saturating_add(1), None);
+    // Where a row of pieces from the start can end.
+    let mut ends: Vec<bool> = Vec::new();
+    ends.resize(len, false);
+    for (cut, _) in starts.iter().filter(|(cut, _)| *cut >= PIECE_MIN) {
+        if let Some(end) = ends.get_mut(*cut) {
+            *end = true;
+        }
+    }
     let mut looks = 0_usize;
-    for from in 0..=len {
-        let reached = from == 0 || ends.get(from).is_some_and(Option::is_some);
-        if !reached {
+    for from in PIECE_MIN..len {
+        if ends.get(from) != Some(&true) {
             continue;
         }
         for to in from.saturating_add(PIECE_MIN)..=len {
-            // The whole by itself was looked for already.
-            if from == 0 && to == len {
-                continue;
-            }
             let Some(piece) = squashed.get(from..to) else {
                 continue;
             };
@@ -257,15 +231,14 @@ fn pieces(store: &Store, squashed: &str) -> Found {
                 return None;
             }
             let hash = store.hasher.of(piece.as_bytes());
-            if let Some(place) = single(store, hash, Label::Untrusted)
-                && let Some(end) = ends.get_mut(to)
-            {
-                *end = end.or(Some(place));
+            let Some(place) = find::single(store, hash, Label::Untrusted) else {
+                continue;
+            };
+            match ends.get_mut(to) {
+                Some(end) => *end = true,
+                None => return Some((How::Joined, place)),
             }
         }
     }
-    ends.get(len)
-        .copied()
-        .flatten()
-        .map(|place| (How::Joined, place))
+    None
 }

@@ -116,9 +116,21 @@ impl Table {
     }
 }
 
+/// The entry that `hash` has without a place, and where the first one of its list is. Fingerprints
+/// are even, so that the place is near where it should be by its share of all fingerprints.
 fn find(bucket: &[u64], hash: u64) -> (u64, usize) {
     let low = hash & !PLACE;
-    (low, bucket.partition_point(|entry| *entry < low))
+    let share = (low >> 32).saturating_mul(bucket.len() as u64) >> 32;
+    let mut first = index(share);
+    while bucket.get(first).is_some_and(|entry| *entry < low) {
+        first = first.saturating_add(1);
+    }
+    while let Some(before) = first.checked_sub(1)
+        && bucket.get(before).is_some_and(|entry| *entry >= low)
+    {
+        first = before;
+    }
+    (low, first)
 }
 
 fn held(bucket: &[u64], low: u64, first: usize) -> impl Iterator<Item = u32> {

@@ -127,8 +127,12 @@ fn is_digit(character: Option<char>) -> bool {
     character.is_some_and(|it| it.is_ascii_digit())
 }
 
-/// `word` without case, in `out`: what its fingerprint is made of.
-pub(super) fn lower<'o>(word: &str, out: &'o mut Vec<u8>) -> &'o [u8] {
+/// `word` without case: what its fingerprint is made of. Is in `out` where it differs.
+pub(super) fn lower<'o>(word: &'o str, out: &'o mut Vec<u8>) -> &'o [u8] {
+    let upper = |byte: u8| byte.is_ascii_uppercase() || !byte.is_ascii();
+    if !word.bytes().any(upper) {
+        return word.as_bytes();
+    }
     out.clear();
     if word.is_ascii() {
         out.extend(word.bytes().map(|byte| byte.to_ascii_lowercase()));

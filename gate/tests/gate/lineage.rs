@@ -10,6 +10,7 @@ use gate::{
 use crate::scene::json;
 
 mod encodings;
+mod laws;
 
 /// An index, and what it is asked.
 #[derive(Clone)]
