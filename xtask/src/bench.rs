@@ -16,6 +16,7 @@ mod client;
 mod confinement;
 mod gate;
 mod hooks;
+mod index;
 mod launch;
 mod series;
 
@@ -54,6 +55,8 @@ enum What {
     /// What a system call costs in profile `hardened`, on a stock kernel in an emulated machine:
     /// the ratios are a hint, the times are none
     Hooks,
+    /// What a session's index of value origin takes, in time and in memory
+    Index,
     /// A confined launch, beside fork+exec and other sandboxes
     Launch,
 }
@@ -61,6 +64,9 @@ enum What {
 pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
     if matches!(args.what, What::Gate) {
         return gate::run(places, &args.gate, args.turns); // a pure function: nothing to install, no root
+    }
+    if matches!(args.what, What::Index) {
+        return index::run(places);
     }
     if args.turns < 10 {
         bail!("`--turns {}`: a percentile needs at least 10", args.turns);
@@ -84,6 +90,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
             What::Confinement => "confinement",
             What::Gate => "gate",
             What::Hooks => "hooks",
+            What::Index => "index",
             What::Launch => "launch",
         };
         let mut command = places.again_as_root(["bench", what, "--built", "--turns"])?;
@@ -99,6 +106,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
         What::Confinement => confinement::run(places, args.turns, args.install),
         What::Gate => gate::run(places, &args.gate, args.turns),
         What::Hooks => hooks::run(places, args.turns),
+        What::Index => index::run(places),
         What::Launch => launch::run(places, args.turns),
     }
 }

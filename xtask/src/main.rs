@@ -11,6 +11,7 @@ mod build_ebpf;
 mod bypass;
 mod demo;
 mod evidence_run;
+mod fuzz;
 mod guest;
 mod man;
 mod mutants;
@@ -52,6 +53,8 @@ enum Command {
     Demo(demo::Args),
     /// Run all that the claims rest on, here and on stock kernels, and collect it in `evidence/`
     EvidenceRun(evidence_run::Args),
+    /// Run the gate's parsers and its index under libFuzzer
+    Fuzz(fuzz::Args),
     /// Run a command on a stock Debian kernel, in an emulated machine
     Guest(guest::Args),
     /// Write the man pages of `custody` into `<target>/man`
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Command::Bypass(args) => bypass::run(&places, &args),
         Command::Demo(args) => demo::run(&places, &args),
         Command::EvidenceRun(args) => evidence_run::run(&places, &args),
+        Command::Fuzz(args) => fuzz::run(&places, &args),
         Command::Guest(args) => guest::command(&places, &args),
         Command::Man => man::run(&places),
         Command::Mutants(args) => mutants::run(&places, &args),

@@ -28,12 +28,17 @@ fn ask(store: &Store, value: &Value, depth: usize) -> Origin {
     let Some(deeper) = depth.checked_sub(1) else {
         return Origin::of(Class::Untrusted);
     };
-    let whole = container(store, value);
-    if whole.class.is_known() {
-        return whole;
+    // An empty container is nobody's, unless it is found whole.
+    let leaves = leaves(store, value, deeper).unwrap_or(Origin::of(Class::Novel));
+    if leaves.class == Class::Authoritative {
+        return leaves;
     }
-    // An empty container is nobody's.
-    leaves(store, value, deeper).unwrap_or(whole)
+    let whole = container(store, value);
+    if whole.class.is_known() && whole.class <= leaves.class {
+        whole
+    } else {
+        leaves
+    }
 }
 
 fn container(store: &Store, value: &Value) -> Origin {
@@ -119,8 +124,10 @@ fn text_origin(store: &Store, text: &str, as_leaf: impl Fn(Label) -> Option<(How
             Label::Untrusted => find::tokens(store, &query, label),
         })
     });
-    let known = found.iter().any(|it| it.label != Label::Untrusted);
-    if !known && let Some(atoms) = atom::whole(query.text) {
+    let best = found.first().map(|it| it.label);
+    if best != Some(Label::Authoritative)
+        && let Some(atoms) = atom::whole(query.text)
+    {
         found = by_meaning(store, &atoms, found);
     }
     if found.is_empty() {
@@ -135,34 +142,38 @@ fn text_origin(store: &Store, text: &str, as_leaf: impl Fn(Label) -> Option<(How
     origin
 }
 
-/// A date with a time is known if both are, be it from two places.
-fn by_meaning(store: &Store, atoms: &[atom::Written], mut found: Vec<Ground>) -> Vec<Ground> {
+/// A date with a time is known if both are, be it from two places; it is then as good as the worse
+/// of them, if what was `found` of the whole is not better.
+fn by_meaning(store: &Store, atoms: &[atom::Written], found: Vec<Ground>) -> Vec<Ground> {
     let mut known = Vec::new();
-    let mut all = true;
+    let mut untrusted = Vec::new();
     for written in atoms {
-        let better = Label::ALL
-            .into_iter()
-            .filter(|label| *label != Label::Untrusted)
-            .find_map(|label| find::atom_or_day(store, &written.atom, label));
-        match better {
-            Some((how, place)) => known.push(store.ground(place, how)),
-            None => {
-                all = false;
-                if let Some((how, place)) =
-                    find::atom_or_day(store, &written.atom, Label::Untrusted)
-                {
-                    found.push(store.ground(place, how));
-                }
+        let places = Label::ALL.into_iter().filter_map(|label| {
+            find::atom_or_day(store, &written.atom, label)
+                .map(|(how, place)| store.ground(place, how))
+        });
+        for ground in places.take(1) {
+            if ground.label == Label::Untrusted {
+                untrusted.push(ground);
+            } else {
+                known.push(ground);
             }
         }
     }
-    if all {
-        // The least trusted of them says what the whole is.
-        known.sort_by_key(|it| Reverse(it.label));
+    // The least trusted of them says what the whole is.
+    known.sort_by_key(|it| Reverse(it.label));
+    let all = known.len() == atoms.len();
+    let better = known
+        .first()
+        .is_some_and(|it| found.first().is_none_or(|best| it.label < best.label));
+    if all && better {
         known.extend(found);
-        return known;
+        known
+    } else if found.is_empty() {
+        untrusted
+    } else {
+        found
     }
-    found
 }
 
 fn grounds(store: &Store, look: impl Fn(Label) -> Option<(How, u32)>) -> Vec<Ground> {

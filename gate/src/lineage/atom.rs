@@ -105,6 +105,11 @@ pub(super) fn read(bytes: &[u8], at: usize) -> Option<Written> {
 
 /// The atoms of `text`, if it consists of nothing else: `2024-05-19 12:00`, `$1,200.50`.
 pub(super) fn whole(text: &str) -> Option<Vec<Written>> {
+    /// A date in words and a time.
+    const LONGEST: usize = 40;
+    if text.len() > LONGEST || !text.bytes().any(|it| it.is_ascii_digit()) {
+        return None;
+    }
     let mut atoms = Vec::new();
     let mut from = 0;
     let mut only = true;

@@ -100,6 +100,7 @@ fn a_value_is_the_persons_only_where_it_stands_whole() {
         ("december-2023.txt", Class::Novel),
         ("200.50", Class::Novel),
         ("Marais", Class::Authoritative),
+        ("Le Marais Bou", Class::Novel),
         ("Marais Le", Class::Novel),
         ("LeMarais", Class::Novel),
     ] {
@@ -223,6 +224,22 @@ fn a_container_is_found_whole() {
     assert_eq!(session.0.pointer(&origin.grounds[0]), "/a");
     let other = session.0.origin(&json(r#"{"c":"x","b":["1",2]}"#));
     assert_ne!(other.grounds.first().map(|it| it.how), Some(How::Container));
+}
+
+#[test]
+fn the_best_of_what_is_known_counts() {
+    let session = Session::new("Mail ada@a.example and bob@b.example on 19 May 2024.")
+        .and_json(
+            r#"["ada@a.example","bob@b.example"]"#,
+            &Labels::all(Label::Derived),
+        )
+        .and_json(r#"{"day":"2024-05-19"}"#, &Labels::all(Label::Minted));
+    assert_eq!(
+        session.class_of(r#"["ada@a.example","bob@b.example"]"#),
+        Class::Authoritative,
+        "a system that has the list too does not make it less the person's"
+    );
+    assert_eq!(session.class("2024-05-19"), Class::Authoritative);
 }
 
 #[test]
