@@ -212,6 +212,7 @@ fn tainted(
     caught.extend(asked.map(|it| (Answer::Hold, it)));
     caught.extend(anchor.map(|it| (Answer::Hold, it)));
     caught.extend(gated);
+    caught.sort_by_key(|(_, reason)| reason.rule);
     caught
 }
 

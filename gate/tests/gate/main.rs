@@ -16,5 +16,6 @@ mod office;
 mod peers;
 mod permit;
 mod policies;
+mod properties;
 mod render;
 mod scene;
