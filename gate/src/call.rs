@@ -57,7 +57,21 @@ impl Call {
 
     /// The call in RFC 8785 form.
     pub fn to_bytes(&self) -> Vec<u8> {
-        json::canonical(&self.to_value())
+        // Names are ASCII without anything to escape, and in order: what RFC 8785 asks of keys.
+        let mut bytes = Vec::from(br#"{"arguments":{"#);
+        for (index, (name, value)) in self.arguments.iter().enumerate() {
+            if index > 0 {
+                bytes.push(b',');
+            }
+            bytes.push(b'"');
+            bytes.extend_from_slice(name.as_str().as_bytes());
+            bytes.extend_from_slice(b"\":");
+            bytes.append(&mut json::canonical(value));
+        }
+        bytes.extend_from_slice(br#"},"tool":""#);
+        bytes.extend_from_slice(self.tool.as_str().as_bytes());
+        bytes.extend_from_slice(b"\"}");
+        bytes
     }
 
     /// The call as a JSON value.

@@ -15,6 +15,12 @@ use crate::{
     session::{Facts, amount},
 };
 
+/// The arguments of a call, and what the agent wrote where something else is sent.
+pub(super) struct Complete {
+    pub(super) sent: Arguments,
+    pub(super) written: Arguments,
+}
+
 /// Holds each argument to who may author it, puts the injected ones in, and a catalogue's value in
 /// the place of its name.
 pub(super) fn complete(
@@ -22,9 +28,10 @@ pub(super) fn complete(
     facts: &Facts,
     tool: &Tool,
     branch: Option<(&str, &Branch)>,
-    given: &Arguments,
-) -> Result<Arguments, Reason> {
-    let mut complete = given.clone();
+    given: Arguments,
+) -> Result<Complete, Reason> {
+    let mut complete = given;
+    let mut written = Arguments::new();
     for (name, argument) in &tool.arguments {
         match (&argument.authority, complete.get_mut(name)) {
             (Authority::Injected { value }, _) => {
@@ -50,6 +57,7 @@ pub(super) fn complete(
             },
             (Authority::Owned { set }, Some(found)) => owned(facts, name, set, found)?,
             (Authority::Catalogue { catalogue }, Some(found)) => {
+                written.insert(name.clone(), found.clone());
                 let entries = policy.catalogues().get(catalogue);
                 let words = catalogue.as_str();
                 match (entries, found) {
@@ -67,7 +75,10 @@ pub(super) fn complete(
             ) => {}
         }
     }
-    Ok(complete)
+    Ok(Complete {
+        sent: complete,
+        written,
+    })
 }
 
 fn no_value(name: &ArgumentName, value: &str) -> Reason {

@@ -38,11 +38,14 @@ pub(super) fn judge(
     let given = shape::exact_fields(tool, ask.arguments).map_err(early)?;
     shape::types_and_bounds(tool, &given).map_err(early)?;
     let branch = tool.branch(&given);
-    let complete = authority::complete(policy, facts, tool, branch, &given).map_err(early)?;
+    let authority::Complete {
+        sent: complete,
+        written,
+    } = authority::complete(policy, facts, tool, branch, given).map_err(early)?;
 
     let (classes, risk) = stakes(policy, tool, branch, &complete, &ask.classes);
     let mut arguments = grounds(tool, &complete);
-    let looked = provenance(facts, tool, &given, &complete, &classes, &mut arguments);
+    let looked = provenance(facts, tool, &written, &complete, &classes, &mut arguments);
     let grounds = Grounds {
         arguments,
         branch: branch.map(|(name, _)| name.into()),
@@ -159,7 +162,7 @@ fn grounds(tool: &Tool, complete: &Arguments) -> BTreeMap<ArgumentName, Ground> 
 fn provenance(
     facts: &Facts,
     tool: &Tool,
-    given: &Arguments,
+    written: &Arguments,
     complete: &Arguments,
     classes: &BTreeSet<ActionClass>,
     grounds: &mut BTreeMap<ArgumentName, Ground>,
@@ -174,7 +177,7 @@ fn provenance(
         } else {
             External::No
         };
-        return origins::look(facts, tool, given, complete, external, grounds);
+        return origins::look(facts, tool, written, complete, external, grounds);
     }
     // Where every sink is a trusted value, there is one that shows whose will the call is.
     let trusted = tool.on_taint == OnTaint::TrustedSinks

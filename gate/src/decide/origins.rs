@@ -12,7 +12,7 @@ use crate::{
     json::Value,
     lineage::{Link, LinkKind, links},
     policy::{Answer, Argument, Authority, Kind, Links, OriginClass, Role, Tool},
-    session::{Facts, Origin, each_leaf},
+    session::{Facts, Found, each_leaf},
 };
 
 /// What was found of one call's values.
@@ -31,7 +31,7 @@ pub(super) struct Looked {
 pub(super) fn look(
     facts: &Facts,
     tool: &Tool,
-    given: &Arguments,
+    written: &Arguments,
     complete: &Arguments,
     external: External,
     grounds: &mut BTreeMap<ArgumentName, Ground>,
@@ -48,14 +48,14 @@ pub(super) fn look(
         let Some(argument) = tool.arguments.get(name) else {
             continue;
         };
-        let written = given.get(name).unwrap_or(value);
-        let values = (written, value);
+        // A catalogue's value is what is sent, and its name is what the agent wrote.
+        let written = written.get(name).unwrap_or(value);
         if argument.role.is_target() || argument.is_constrained() {
             target(
                 facts,
                 name,
                 argument,
-                values,
+                written,
                 &own_words,
                 grounds,
                 &mut looked,
@@ -103,7 +103,7 @@ fn target(
     facts: &Facts,
     name: &ArgumentName,
     argument: &Argument,
-    (written, value): (&Value, &Value),
+    written: &Value,
     own_words: &dyn Fn() -> bool,
     grounds: &mut BTreeMap<ArgumentName, Ground>,
     looked: &mut Looked,
@@ -114,21 +114,22 @@ fn target(
         looked.anchored |= is_target;
         return;
     }
-    let mut worst: Option<(Origin, Value)> = None;
+    let mut worst: Option<(Found, Value)> = None;
     each_target(&argument.kind, written, &mut |leaf| {
-        let origin = of(facts, argument, leaf);
-        if worst.as_ref().is_none_or(|(it, _)| it.class < origin.class) {
-            worst = Some((origin, leaf.clone()));
+        let found = of(facts, argument, leaf);
+        if worst.as_ref().is_none_or(|(it, _)| it.class < found.class) {
+            worst = Some((found, leaf.clone()));
         }
     });
     // An empty list names nothing, and shows nobody's will.
-    let Some((origin, leaf)) = worst else {
+    let Some((found, leaf)) = worst else {
         return;
     };
-    let class = origin.class;
+    let class = found.class;
+    let said_by = facts.said_by(&found);
     if let Some(ground) = grounds.get_mut(name) {
         ground.origin = Some(class);
-        ground.said_by = origin.by.clone();
+        ground.said_by = said_by.clone();
     }
     looked.targets |= is_target;
     looked.named &= !is_target || class == OriginClass::Authoritative;
@@ -136,7 +137,7 @@ fn target(
     if argument.origins.contains(&class) || member {
         looked.anchored |= is_target;
     } else {
-        let why = unaccepted(name, argument, &leaf, &origin);
+        let why = unaccepted(name, argument, &leaf, class, said_by.first());
         let change = alloc::format!(
             "a person's approval, or a value that comes from one of: {}",
             words(argument)
@@ -144,8 +145,6 @@ fn target(
         let reason = because(Rule::Origin, Some(name), why, change);
         looked.caught.push((argument.on_origin, reason));
     }
-    // A catalogue's value is what is sent, and its name is what the agent wrote.
-    let _sent = value;
 }
 
 /// Calls `act` with each value in `value` that says what an effect is on. A member of an object that is
@@ -168,33 +167,39 @@ fn each_target(kind: &Kind, value: &Value, act: &mut impl FnMut(&Value)) {
     }
 }
 
-/// Where `leaf` comes from, for this argument.
-fn of(facts: &Facts, argument: &Argument, leaf: &Value) -> Origin {
-    let mut origin = match argument.role {
-        Role::Identifier => facts.origin_of_identifier(leaf),
-        Role::Payload | Role::Sink | Role::Typed => facts.origin(leaf),
+/// Where `leaf` was found, for this argument.
+fn of(facts: &Facts, argument: &Argument, leaf: &Value) -> Found {
+    let mut found = match argument.role {
+        Role::Identifier => facts.find_identifier(leaf),
+        Role::Payload | Role::Sink | Role::Typed => facts.find(leaf),
     };
     // A member of a set or a catalogue is there, whoever else says it; who chose it is open.
     let listed = match &argument.authority {
         Authority::Catalogue { .. } | Authority::Owned { .. } => true,
         Authority::Agent | Authority::Injected { .. } | Authority::Verified { .. } => false,
     };
-    if listed && origin.class > OriginClass::System {
-        origin.class = OriginClass::System;
+    if listed && found.class > OriginClass::System {
+        found.class = OriginClass::System;
     }
-    origin
+    found
 }
 
-fn unaccepted(name: &ArgumentName, argument: &Argument, leaf: &Value, origin: &Origin) -> String {
+fn unaccepted(
+    name: &ArgumentName,
+    argument: &Argument,
+    leaf: &Value,
+    class: OriginClass,
+    by: Option<&String>,
+) -> String {
     let leaf = shown(leaf);
-    let from = match origin.class {
+    let from = match class {
         OriginClass::Authoritative => "the person's words",
         OriginClass::Derived => "a record that the person's words select",
         OriginClass::System => "a system's own field, of a record that nobody trusted selected",
         OriginClass::Untrusted => "untrusted content",
         OriginClass::Unknown => "nowhere that is known",
     };
-    let by = match origin.by.first() {
+    let by = match by {
         Some(by) => alloc::format!(" ({by})"),
         None => String::new(),
     };
@@ -226,7 +231,7 @@ fn anchor(facts: &Facts, name: &ArgumentName, value: &Value, looked: &mut Looked
         }
         Value::Null => {}
         Value::Bool(_) | Value::Int(_) | Value::List(_) | Value::Object(_) | Value::Real(_) => {
-            own &= facts.origin(leaf).class <= OriginClass::System;
+            own &= facts.find(leaf).class <= OriginClass::System;
             any = true;
         }
     });
@@ -253,17 +258,17 @@ fn known_links(facts: &Facts, name: &ArgumentName, value: &Value, looked: &mut L
             // An account or a telephone number leads nobody anywhere.
             let leads = |it: &Link<'_>| it.kind != LinkKind::Code;
             strange = links(text).into_iter().filter(leads).find_map(|link| {
-                let origin = facts.origin(&Value::Text(link.text.into()));
-                (origin.class > OriginClass::Derived).then(|| (String::from(link.text), origin))
+                let class = facts.find(&Value::Text(link.text.into())).class;
+                (class > OriginClass::Derived).then(|| (String::from(link.text), class))
             });
         }
     });
-    if let Some((link, origin)) = strange {
+    if let Some((link, class)) = strange {
         let why = alloc::format!(
             "the session has seen untrusted content, and `{name}` leaves with `{}`, which comes \
              from {}",
             shown(&Value::Text(link)),
-            match origin.class {
+            match class {
                 OriginClass::Untrusted => "untrusted content",
                 OriginClass::Authoritative
                 | OriginClass::Derived

@@ -34,6 +34,7 @@ pub use handoff::{Handoff, HandoffError, RESOURCE};
 pub(crate) use history::{History, amount};
 use named::Named;
 pub use open::{OWNED_MAX, OpenError, Opening, TASK_MAX, VALUES_MAX};
+pub(crate) use origins::Found;
 pub use origins::Origin;
 pub(crate) use results::each_leaf;
 pub use scope::{Scope, ScopeError, ToolScope};

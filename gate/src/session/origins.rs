@@ -71,16 +71,41 @@ pub(super) fn with(
     }
 }
 
+/// Where a value was found, before anybody asks for it in words.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) class: OriginClass,
+    grounds: Vec<Ground>,
+}
+
 impl Facts {
     /// Where a value comes from that holds no other.
     pub fn origin(&self, leaf: &Value) -> Origin {
-        let found = self.lineage.origin(leaf);
-        self.told(leaf, found.class, &found.grounds)
+        let found = self.find(leaf);
+        Origin {
+            class: found.class,
+            by: self.said_by(&found),
+        }
     }
 
-    /// Where an identifier comes from: a short bare number is the person's only where he spoke of an
+    /// What said a value: a few places, the best first.
+    pub(crate) fn said_by(&self, found: &Found) -> Vec<String> {
+        let told = found.grounds.iter().take(PLACES).map(|ground| {
+            let pointer = self.lineage.pointer(ground);
+            self.lineage.told(ground, &pointer).to_string()
+        });
+        told.collect()
+    }
+
+    /// Where a value was found that holds no other.
+    pub(crate) fn find(&self, leaf: &Value) -> Found {
+        let found = self.lineage.origin(leaf);
+        self.found(leaf, found.class, found.grounds)
+    }
+
+    /// Where an identifier was found: a short bare number is the person's only where he spoke of an
     /// id; elsewhere it says a time or an amount.
-    pub(crate) fn origin_of_identifier(&self, leaf: &Value) -> Origin {
+    pub(crate) fn find_identifier(&self, leaf: &Value) -> Found {
         let named = match leaf {
             Value::Text(text) => self.named.has(text),
             Value::Int(n) => self.named.has(&n.get().to_string()),
@@ -99,10 +124,10 @@ impl Facts {
                 Some(lineage::Label::Untrusted) => Class::Untrusted,
             };
         }
-        self.told(leaf, found.class, &found.grounds)
+        self.found(leaf, found.class, found.grounds)
     }
 
-    fn told(&self, leaf: &Value, class: Class, grounds: &[Ground]) -> Origin {
+    fn found(&self, leaf: &Value, class: Class, grounds: Vec<Ground>) -> Found {
         let class = match class {
             Class::Authoritative => OriginClass::Authoritative,
             // What stands in a record that the person's words selected.
@@ -111,14 +136,7 @@ impl Facts {
             Class::Untrusted => OriginClass::Untrusted,
             Class::Novel | Class::Saturated => OriginClass::Unknown,
         };
-        let by = grounds.iter().take(PLACES).map(|ground| {
-            let pointer = self.lineage.pointer(ground);
-            self.lineage.told(ground, &pointer).to_string()
-        });
-        Origin {
-            class,
-            by: by.collect(),
-        }
+        Found { class, grounds }
     }
 
     /// Whether the person's words have the value.

@@ -179,13 +179,12 @@ impl Facts {
             }
             each_leaf(value, &mut |leaf| match leaf {
                 Value::Text(text) => {
-                    if text.chars().count() >= ECHO && self.origin(leaf).class > OriginClass::System
-                    {
+                    if text.chars().count() >= ECHO && self.find(leaf).class > OriginClass::System {
                         echoes.texts.push(text.clone());
                     }
                 }
                 Value::Int(_) | Value::Real(_) => {
-                    if self.origin(leaf).class > OriginClass::System {
+                    if self.find(leaf).class > OriginClass::System {
                         echoes.numbers.push(leaf.clone());
                     }
                 }

@@ -7,7 +7,7 @@ use gate::{
     decide::{Ask, decide},
     excerpt::EXCERPT_MAX,
     id::ToolName,
-    json::{Limits, Value, parse},
+    json::{Limits, Value, canonical, parse},
     policy::{Authority, Policy},
     session::{Facts, Opening},
 };
@@ -156,6 +156,7 @@ proptest! {
             }
         }
         prop_assert_eq!(given.len(), allowed.call().arguments.len());
+        prop_assert_eq!(allowed.bytes(), canonical(&allowed.call().to_value()));
         prop_assert_eq!(allowed.digest(), Call::from_bytes(allowed.bytes()).unwrap().digest());
         let grounds = &allowed.grounds().arguments;
         prop_assert!(grounds.keys().eq(allowed.call().arguments.keys()));

@@ -262,7 +262,7 @@ fn every_argument_is_seen_once() {
         Err(JsonError::DuplicateKey)
     );
     for at in 0..3 {
-        let mut to = vec!["\"bob@example.test\""; 3];
+        let mut to = ["\"bob@example.test\""; 3];
         to[at] = "\"eve@evil.test\"";
         let call = format!(r#"{{"to":[{}],"subject":"","body":""}}"#, to.join(","));
         assert_eq!(office.ask("send_mail", &call), "hold origin write_gate");
