@@ -23,11 +23,12 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 struct Setting {
     arguments: Value,
-    output: String,
     reader: ToolName,
+    size: usize,
     task: String,
     tool: ToolName,
     tools: Vec<ToolName>,
+    words: Vec<String>,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -61,11 +62,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 struct Session {
     bytes: Vec<u8>,
     facts: Facts,
-    fresh: usize,
-    output: String,
+    fresh: u64,
     policy: Policy,
     read: Call,
+    size: usize,
     tool: ToolName,
+    words: Vec<String>,
 }
 
 impl Session {
@@ -86,7 +88,8 @@ impl Session {
             bytes: canonical(&setting.arguments),
             facts: Facts::open(&policy, opening)?,
             fresh: 0,
-            output: setting.output,
+            size: setting.size,
+            words: setting.words,
             read: Call {
                 arguments: BTreeMap::from([sink("to")?, sink("subject")?, sink("body")?]),
                 tool: setting.reader,
@@ -117,14 +120,34 @@ impl Session {
         }
     }
 
-    /// Another text each time: what was seen before is not recorded again.
+    /// Another page each time: what was seen before is not recorded again.
     fn record(&mut self) -> u128 {
         self.fresh += 1;
-        let result = Value::Text(format!("{} {}", self.fresh, self.output));
+        let result = Value::Text(page(self.fresh, &self.words, self.size));
         let begin = Instant::now();
         let _label = self.facts.record_result(&self.policy, &self.read, &result);
         begin.elapsed().as_nanos()
     }
+}
+
+/// The page of this number: words of a list, chosen by a linear congruential generator, and now and then
+/// something that no other page has. The same in every contender.
+fn page(number: u64, words: &[String], size: usize) -> String {
+    let mut state = number;
+    let mut text = String::new();
+    while text.len() < size {
+        state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
+        let pick = state >> 8;
+        if pick.is_multiple_of(16) {
+            text.push_str(&format!("item-{number}-{pick} "));
+        } else {
+            let index = usize::try_from(pick).unwrap_or(0) % words.len().max(1);
+            text.push_str(words.get(index).map_or("", String::as_str));
+            text.push(' ');
+        }
+    }
+    text.truncate(size);
+    text
 }
 
 const HEAD: &str = r#"

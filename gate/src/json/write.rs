@@ -56,19 +56,36 @@ fn separate(index: usize, out: &mut Vec<u8>) {
 /// RFC 8785, 3.2.2.2: the short escapes where there are some, `\u00xx` for the other controls,
 /// everything else as it is.
 fn text(text: &str, out: &mut Vec<u8>) {
+    out.reserve(text.len().saturating_add(2));
     out.push(b'"');
-    for byte in text.bytes() {
-        match byte {
-            b'"' => out.extend_from_slice(b"\\\""),
-            b'\\' => out.extend_from_slice(b"\\\\"),
-            0x08 => out.extend_from_slice(b"\\b"),
-            b'\t' => out.extend_from_slice(b"\\t"),
-            b'\n' => out.extend_from_slice(b"\\n"),
-            0x0c => out.extend_from_slice(b"\\f"),
-            b'\r' => out.extend_from_slice(b"\\r"),
-            0x00..=0x1f => out.extend_from_slice(alloc::format!("\\u{byte:04x}").as_bytes()),
-            _ => out.push(byte),
-        }
+    let mut rest = text.as_bytes();
+    // What needs no escape is copied in one piece: that is nearly everything.
+    while let Some(at) = rest.iter().position(|it| needs_escape(*it)) {
+        let (plain, escaped) = rest.split_at(at);
+        out.extend_from_slice(plain);
+        let Some((byte, behind)) = escaped.split_first() else {
+            break;
+        };
+        escape(*byte, out);
+        rest = behind;
     }
+    out.extend_from_slice(rest);
     out.push(b'"');
+}
+
+const fn needs_escape(byte: u8) -> bool {
+    matches!(byte, b'"' | b'\\' | 0x00..=0x1f)
+}
+
+fn escape(byte: u8, out: &mut Vec<u8>) {
+    match byte {
+        b'"' => out.extend_from_slice(b"\\\""),
+        b'\\' => out.extend_from_slice(b"\\\\"),
+        0x08 => out.extend_from_slice(b"\\b"),
+        b'\t' => out.extend_from_slice(b"\\t"),
+        b'\n' => out.extend_from_slice(b"\\n"),
+        0x0c => out.extend_from_slice(b"\\f"),
+        b'\r' => out.extend_from_slice(b"\\r"),
+        control => out.extend_from_slice(alloc::format!("\\u{control:04x}").as_bytes()),
+    }
 }

@@ -15,8 +15,8 @@ use contender::Contender;
 /// The results that a session has seen, in the second stage.
 const RESULTS: usize = 100;
 
-/// The last result before the index of 16 MiB is full, of 4 KB each.
-const FULL: usize = 4_050;
+/// So many results of 4 KB are nearly what a session may be shown (16 MB).
+const FULL: usize = 3_850;
 
 /// Decisions that a contender makes before it is the other's turn.
 const TURN: usize = 20;

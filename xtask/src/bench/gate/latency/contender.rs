@@ -171,7 +171,23 @@ fn setting(peer: &str) -> String {
             "subject": "The numbers",
             "body": words("The numbers of the quarter are in, and they look good. ", 930),
         },
-        "output": words("Some words of a page that anyone may have written, 17 of 240. ", 4_080),
+        "words": vocabulary(),
+        "size": 4_080,
     })
     .to_string()
+}
+
+/// Some thousand words of three to nine letters: as many as long texts have.
+fn vocabulary() -> Vec<String> {
+    let letters = [
+        "ba", "cor", "de", "fi", "gal", "ho", "ju", "kem", "li", "mo", "nu", "or", "pe", "ra",
+        "su", "ti",
+    ];
+    (0..4_096_usize)
+        .map(|it| {
+            let pick = |shift: usize| letters.get((it >> shift) & 15).copied().unwrap_or_default();
+            let third = if it % 3 == 0 { pick(8) } else { "" };
+            format!("{}{}{third}", pick(0), pick(4))
+        })
+        .collect()
 }

@@ -64,6 +64,18 @@ def verb_authority(setting):
     return decide, ledger.record_result
 
 
+def page(number, words, size):
+    """The page of this number: words of a list, chosen by a linear congruential generator, and now and then
+    something that no other page has. The same in every contender."""
+    state = number
+    text = ""
+    while len(text) < size:
+        state = (state * 1103515245 + 12345) % 2147483648
+        pick = state >> 8
+        text += f"item-{number}-{pick} " if pick % 16 == 0 else words[pick % len(words)] + " "
+    return text[:size]
+
+
 def main():
     setting = json.loads(sys.stdin.readline())
     decide, record = {"agentlock": agentlock, "verb-authority": verb_authority}[setting["peer"]](setting)
@@ -72,9 +84,9 @@ def main():
         what, count = line.split()
         times = []
         for _ in range(int(count)):
-            # Another text each time: what was seen before is not recorded again.
+            # Another page each time: what was seen before is not recorded again.
             fresh += 1
-            text = f"{fresh} " + setting["output"]
+            text = page(fresh, setting["words"], setting["size"])
             begin = time.perf_counter_ns()
             if what == "decide":
                 decide()
