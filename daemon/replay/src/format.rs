@@ -88,7 +88,7 @@ pub enum ResultAuthority {
 #[serde(deny_unknown_fields)]
 pub struct UserTask {
     /// What the person expects to hear.
-    pub answer: String,
+    pub answer: Value,
     /// The calls.
     pub calls: Vec<RecordedCall>,
     /// The first whose result has a marker.
@@ -122,7 +122,7 @@ pub struct RecordedCall {
 #[serde(deny_unknown_fields)]
 pub struct InjectionTask {
     /// What the attacker wants to be said.
-    pub answer: String,
+    pub answer: Value,
     /// The text that arrives.
     pub attack_text: AttackText,
     /// The calls.
