@@ -111,7 +111,7 @@ pub enum What {
 
 /// What an application says.
 #[derive(Args, Debug)]
-#[group(required = true, multiple = false)]
+#[group(id = "told", required = true, multiple = false)]
 pub struct Tell {
     /// The person or the operator says this: it is authoritative
     #[arg(long, value_name = "TEXT")]
