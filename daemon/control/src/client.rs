@@ -70,6 +70,8 @@ type Turn = Option<OwnedSemaphorePermit>;
 #[derive(Debug)]
 pub struct Client {
     socket: Arc<UnixStream>,
+    /// The longest request that he may make.
+    cap: usize,
     bytes: Vec<u8>,
     begun: Option<Instant>,
     /// A read that a thread makes: what it brings is not lost when nobody waits for it.
@@ -89,8 +91,9 @@ pub enum Silence {
 }
 
 impl Client {
-    /// Over `socket`, as accepted. `place` is kept until it is closed.
-    pub fn new<T: Send + 'static>(socket: UnixStream, place: T) -> Self {
+    /// Over `socket`, as accepted, for requests of at most `cap` bytes. `place` is kept until it is
+    /// closed.
+    pub fn new<T: Send + 'static>(socket: UnixStream, cap: usize, place: T) -> Self {
         let socket = Arc::new(socket);
         let turns = Arc::new(Semaphore::new(1));
         let (here, gone) = oneshot::channel();
@@ -106,6 +109,7 @@ impl Client {
         }));
         Self {
             socket,
+            cap,
             bytes: Vec::new(),
             begun: None,
             reading: None,
@@ -220,9 +224,12 @@ impl Client {
         match self.bytes.first_chunk::<HEAD>() {
             None => Ok(HEAD.saturating_sub(self.bytes.len())),
             Some(head) => {
-                let whole = body_len::<Request>(*head)
-                    .map_err(ClientError::Frame)?
-                    .saturating_add(HEAD);
+                let len = body_len::<Request>(*head).map_err(ClientError::Frame)?;
+                if len > self.cap {
+                    let cap = self.cap;
+                    return Err(ClientError::Frame(FrameError::TooLong { len, cap }));
+                }
+                let whole = len.saturating_add(HEAD);
                 Ok(whole.saturating_sub(self.bytes.len()))
             }
         }

@@ -5,7 +5,7 @@ use std::{convert::Infallible, os::fd::AsFd, path::PathBuf, sync::Arc, time::Dur
 use custody_config::{Access, Caller, Uids};
 use custody_sys::channel;
 use custody_wire::{
-    frame,
+    Message as _, frame,
     operator::{Answer, Request},
     session::Told,
     supervise::ControlOrder,
@@ -30,6 +30,10 @@ use crate::{
 /// The most threads that may wait for clients: one for each connection, and one for each user whose
 /// connections were not let in.
 pub const THREADS_MAX: usize = 2 * (CONNECTIONS_MAX + STRANGERS_MAX);
+
+/// The longest request of a stranger: what he may ask for is short, and memory for what he may not is
+/// the operators'.
+const STRANGERS_CAP: usize = 16 << 10;
 
 /// How long `stop` waits until everything of the session is gone.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
@@ -87,7 +91,11 @@ impl Door {
         let mut whose = (Standing::Stranger, 0);
         match self.admit(&stream, &mut whose) {
             Ok((caller, place)) => {
-                let client = Client::new(stream, place);
+                let cap = match whose.0 {
+                    Standing::Operator | Standing::Root => Request::CAP,
+                    Standing::Stranger => STRANGERS_CAP,
+                };
+                let client = Client::new(stream, cap, place);
                 drop(tokio::spawn(converse(
                     Arc::clone(&self.service),
                     client,

@@ -223,6 +223,31 @@ fn a_request_in_small_pieces_is_one_request() {
 }
 
 #[test]
+fn a_stranger_cannot_make_control_keep_a_long_request() {
+    if !is_root() {
+        return;
+    }
+    let control = Control::start(OPERATOR);
+    let long = |name: &str| {
+        let task = Some("x".repeat(64 << 10));
+        Request::Run(Run {
+            task,
+            ..a_run(name)
+        })
+    };
+    let mut stranger = client_of(4002, &control.socket());
+    let begun = frame::frame(&long("mail")).unwrap();
+    // Its length alone: nothing more is waited for.
+    stranger.stream.write_all(&begun[..4]).unwrap();
+    let asked = Instant::now();
+    assert!(stranger.hear().is_none());
+    assert!(asked.elapsed() < Duration::from_secs(5));
+    let mut his = client_of(4001, &control.socket());
+    let why = his.refused(&long("other"), &[command().as_fd()]);
+    assert!(why.contains("may not use policy `other`"), "{why}");
+}
+
+#[test]
 fn one_user_cannot_take_all_places() {
     if !is_root() {
         return;

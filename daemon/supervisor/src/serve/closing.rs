@@ -3,6 +3,11 @@
 //! An operator's connection holds what he sent and nobody received. Whoever drops its last copy drops
 //! that too, and one of it may be a socket that lingers in close(2) (SO_LINGER, socket(7)), as long as
 //! he likes. That is control, which has threads for it; it is custodyd where control ended meanwhile.
+//!
+//! An agent's descriptors reach its own front and nobody else (one front a session), and a session makes no
+//! socket that lingers; gate, vault, resolver and launchers can send custodyd none ([`Rights::Refused`]).
+//!
+//! [`Rights::Refused`]: custody_sys::channel::Rights::Refused
 
 use std::{
     fs, io,
