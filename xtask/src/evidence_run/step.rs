@@ -30,7 +30,7 @@ pub(super) enum Ground {
 pub(super) enum What {
     /// The suite in this profile with each layer left out, and each alone.
     Ablation(&'static str),
-    /// The tests of LSM programs.
+    /// The tests of LSM programs, and of what a session may use at most.
     LsmTests,
     /// Programs that others wrote, in a session.
     Outsiders,
