@@ -46,6 +46,47 @@ pub struct Addition {
     pub system: Vec<String>,
 }
 
+/// A rule that is left out, to see what it is worth.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Without {
+    /// No argument's words show whose will a call is.
+    Anchors,
+    /// No field of an untrusted result is the system's own.
+    Fields,
+    /// Links in payloads are not looked at.
+    Links,
+    /// A closed workspace's members are like anyone.
+    Members,
+    /// The fields that the operator adds to those of the labels are anyone's.
+    MoreFields,
+    /// Only what the task itself says is known.
+    Selection,
+}
+
+impl Without {
+    /// Every one.
+    pub const ALL: [Self; 6] = [
+        Self::Anchors,
+        Self::Fields,
+        Self::Links,
+        Self::Members,
+        Self::MoreFields,
+        Self::Selection,
+    ];
+
+    /// Its name in reports.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Anchors => "anchors",
+            Self::Fields => "fields",
+            Self::Links => "links",
+            Self::Members => "members",
+            Self::MoreFields => "more fields",
+            Self::Selection => "selection",
+        }
+    }
+}
+
 impl Additions {
     /// Reads a file of additions.
     ///
@@ -103,16 +144,32 @@ addresses = "public"
 /// # Errors
 /// When a label or a type is none that a policy has.
 pub fn policy(suite: &Suite, additions: &Additions) -> Result<String, GenerateError> {
+    policy_without(suite, additions, None)
+}
+
+/// The same, with a rule left out.
+///
+/// # Errors
+/// As [`policy`].
+pub fn policy_without(
+    suite: &Suite,
+    additions: &Additions,
+    without: Option<Without>,
+) -> Result<String, GenerateError> {
     let none = Addition::default();
     let mut text = format!("{HEAD}name = {}\n{CREDENTIAL}", quoted(&suite.suite));
     for tool in &suite.tools {
         let addition = additions.tools.get(&tool.name).unwrap_or(&none);
-        text.push_str(&registration(tool, addition)?);
+        text.push_str(&registration(tool, addition, without)?);
     }
     Ok(text)
 }
 
-fn registration(tool: &Tool, addition: &Addition) -> Result<String, GenerateError> {
+fn registration(
+    tool: &Tool,
+    addition: &Addition,
+    without: Option<Without>,
+) -> Result<String, GenerateError> {
     let risk = match &*tool.risk {
         "read_only" => "read",
         risk @ ("destructive" | "financial" | "write") => risk,
@@ -148,7 +205,7 @@ fn registration(tool: &Tool, addition: &Addition) -> Result<String, GenerateErro
         line(format_args!("asked_by = [{}]", groups.join(", ")));
         line(format_args!("release = \"asked\""));
     }
-    line(format_args!("result = {}", result(tool, addition)));
+    line(format_args!("result = {}", result(tool, addition, without)));
     line(format_args!(
         "request = {{ method = \"POST\", url = \"https://service.test/{}\", body = \"{{*}}\" }}",
         tool.name
@@ -170,10 +227,21 @@ fn registration(tool: &Tool, addition: &Addition) -> Result<String, GenerateErro
             line(format_args!("description = {}", quoted(description)));
         }
         line(format_args!("authority = \"agent\""));
-        line(format_args!("role = \"{}\"", role(tool, name)));
+        let role = role(tool, name);
+        line(format_args!("role = \"{role}\""));
+        match without {
+            Some(Without::Links) if role == "payload" => line(format_args!("links = \"any\"")),
+            Some(Without::Selection) if matches!(role, "identifier" | "sink") => {
+                line(format_args!("origins = [\"authoritative\"]"));
+            }
+            Some(_) | None => {}
+        }
         line(format_args!("{kind}"));
-        for (key, names) in [("anchor", &addition.anchor), ("member", &addition.member)] {
-            if names.contains(name) {
+        for (key, names, left_out) in [
+            ("anchor", &addition.anchor, Without::Anchors),
+            ("member", &addition.member, Without::Members),
+        ] {
+            if names.contains(name) && without != Some(left_out) {
                 line(format_args!("{key} = true"));
             }
         }
@@ -196,14 +264,17 @@ fn role(tool: &Tool, name: &str) -> &'static str {
     }
 }
 
-fn result(tool: &Tool, addition: &Addition) -> String {
+fn result(tool: &Tool, addition: &Addition, without: Option<Without>) -> String {
     match tool.result_authority {
+        ResultAuthority::Untrusted if without == Some(Without::Fields) => quoted("untrusted"),
         ResultAuthority::Derived => quoted("trusted"),
         ResultAuthority::Untrusted => {
             let fields = tool.trusted_result_fields.iter();
+            let more = addition.system.iter().cloned();
+            let more = more.filter(|_| without != Some(Without::MoreFields));
             let mut fields: Vec<String> = fields
                 .map(|it| format!("/**/{}", it.replace('~', "~0").replace('/', "~1")))
-                .chain(addition.system.iter().cloned())
+                .chain(more)
                 .map(|it| format!("{} = \"system\"", quoted(&it)))
                 .collect();
             fields.sort();

@@ -24,6 +24,9 @@ pub(crate) struct GateArgs {
     /// Say which rule stopped each call of a task, and how each attack was won (`gate`)
     #[arg(long, conflicts_with = "json")]
     explain: bool,
+    /// Besides, the same with one rule left out of the policies, rule by rule (`gate`)
+    #[arg(long, conflicts_with = "json")]
+    curve: bool,
     /// Besides, both halves of each suite, split by a hash of the task's text (`gate`)
     #[arg(long, conflicts_with = "json")]
     halves: bool,

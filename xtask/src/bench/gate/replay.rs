@@ -7,7 +7,8 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use custody_replay::{
     custody::Custody,
     decider::Nobody,
-    format::{self, UserTask},
+    format::{self, Suite, UserTask},
+    generate::{Additions, Without},
     run::Reviewer,
     score::{self, Found, Score},
 };
@@ -80,10 +81,33 @@ pub(super) fn run(places: &Places, args: &GateArgs) -> Result<()> {
             }
             report.add(score, watch);
         }
+        if args.curve {
+            for without in Without::ALL {
+                curve(suite, &additions, without, &mut report)?;
+            }
+        }
     }
     if !args.json {
         report.print(args.halves);
     }
+    Ok(())
+}
+
+/// What the gate does with one of its rules left out of the policies.
+fn curve(
+    suite: &Suite,
+    additions: &Additions,
+    without: Without,
+    report: &mut Report,
+) -> Result<()> {
+    let policy = policies::without(suite, additions, without)?;
+    let name = format!("without {}", without.as_str());
+    let mut watch = Watch::new(&suite.suite, &name, false);
+    let decider = |_task: &UserTask| -> Found<'_> { Ok(Box::new(Custody::new(&policy))) };
+    let score = score::score(suite, &name, &decider, Reviewer::Absent, &mut watch)
+        .map_err(|why| anyhow!(why))
+        .with_context(|| format!("suite `{}`, {name}", suite.suite))?;
+    report.add(score, watch);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use anyhow::{Context as _, Result};
 use custody_replay::{
     format::Suite,
-    generate::{self, Additions},
+    generate::{self, Additions, Without},
 };
 use gate::{id::PolicyName, policy::Policy};
 
@@ -53,6 +53,13 @@ pub(super) fn of(ours: &Path, suite: &Suite, additions: &Additions) -> Result<Po
         }
     }
     compile(suite, &made(suite, additions)?)
+}
+
+/// The suite's policy as it is made, with a rule left out.
+pub(super) fn without(suite: &Suite, additions: &Additions, without: Without) -> Result<Policy> {
+    let text = generate::policy_without(suite, additions, Some(without))
+        .with_context(|| format!("suite `{}`", suite.suite))?;
+    compile(suite, &text)
 }
 
 fn made(suite: &Suite, additions: &Additions) -> Result<String> {
