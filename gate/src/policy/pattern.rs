@@ -21,10 +21,10 @@ pub struct Pattern {
 }
 
 /// The most pieces of a form, and the highest count of one.
-const PIECES_MAX: usize = 64;
+const PIECES_MAX: usize = 32;
 
 /// The highest count of a piece; `*` and `+` mean it.
-const COUNT_MAX: u32 = 1_024;
+const COUNT_MAX: u32 = 256;
 
 /// Why a text is not a [`Pattern`].
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]

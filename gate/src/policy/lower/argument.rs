@@ -263,7 +263,7 @@ pub(in crate::policy) fn member_kind<'a>(
 const EMAIL_MAX: u32 = 254;
 
 /// The longest text that is held to a form: it is looked at character by character for each piece.
-pub(in crate::policy) const PATTERN_LENGTH: u32 = 1_024;
+pub(in crate::policy) const PATTERN_LENGTH: u32 = 256;
 
 /// The longest text where the policy does not say: a long message, and an eighth of a call.
 const STRING_MAX: u32 = 8_192;
