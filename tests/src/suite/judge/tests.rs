@@ -421,7 +421,8 @@ fn a_promise_that_a_profile_does_without_is_listed_with_its_reason() {
     let attempt = Attempt {
         id: "direct/tcp",
         promised: Promised::Layers(&[&[Layer::Seccomp], &[Layer::CgroupInet]]),
-        ..Attempt::BASE
+        known_gap: None,
+        ..gap()
     };
     let judged = |terms: &Terms| judge(&attempt, &arms, "plant", terms);
     assert!(!judged(&terms).as_expected);
