@@ -65,7 +65,7 @@ const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 /// Longer inputs find nothing that shorter ones do not, more slowly.
 const INPUT_MAX: usize = 4096;
 
-/// How many inputs of a target are kept, the shortest first.
+/// How many inputs of a target are kept.
 const KEPT_MAX: usize = 400;
 
 pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
@@ -196,22 +196,26 @@ fn unpack(kept: &Path, corpus: &Path) -> Result<()> {
     Ok(())
 }
 
+/// What was kept stays; the shortest of the rest fill up.
 fn pack(least: &Path, kept: &Path) -> Result<()> {
+    let mut lines: Vec<String> = fs::read_to_string(kept)
+        .with_context(|| format!("cannot read `{}`", kept.display()))?
+        .lines()
+        .map(str::to_owned)
+        .collect();
     let mut inputs = Vec::new();
     for entry in fs::read_dir(least).context("cannot list what was merged")? {
         inputs.push(fs::read(entry?.path()).context("cannot read what was merged")?);
     }
     inputs.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
-    inputs.truncate(KEPT_MAX);
-    let lines: String = inputs
-        .iter()
-        .map(|input| format!("\"{}\"\n", hex::encode(input)))
-        .collect();
-    fs::write(kept, lines).with_context(|| format!("cannot write `{}`", kept.display()))?;
-    say::line(format_args!(
-        "kept {} in `{}`",
-        inputs.len(),
-        kept.display()
-    ));
+    for input in inputs {
+        let line = format!("\"{}\"", hex::encode(input));
+        if lines.len() < KEPT_MAX && !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    let text = lines.join("\n") + "\n";
+    fs::write(kept, text).with_context(|| format!("cannot write `{}`", kept.display()))?;
+    say::line(format_args!("{} in `{}`", lines.len(), kept.display()));
     Ok(())
 }
