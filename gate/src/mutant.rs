@@ -18,16 +18,30 @@ pub enum Mutant {
     FrontStrictJson,
     /// What must be a trusted value may be any.
     GateAuthority,
+    /// The end of a turn holds nothing.
+    GateCommit,
+    /// What a system repeats of the agent's words is the system's own.
+    GateEcho,
     /// Arguments that a tool does not have are passed over.
     GateExactArguments,
+    /// Only what comes into a session that is not tainted is remembered.
+    GateFirstResult,
     /// Every request stands on the floor.
     GateFloor,
+    /// A value may come from anywhere.
+    GateOrigins,
     /// A value goes into a path as it is.
     GatePathSegment,
+    /// What a tainted session is refused is held, and can be approved.
+    GateRefusalFirst,
     /// A tool is found by a name that looks like its own.
     GateRegistry,
+    /// A session asks for whatever its policy has.
+    GateScope,
     /// Taint refuses nothing.
     GateTaint,
+    /// Untrusted text is the person's.
+    GateUntrustedWords,
     /// Every refusal is logged.
     SupervisorDenialPace,
     /// A permit is spent as often as it comes.
@@ -38,17 +52,24 @@ pub enum Mutant {
 
 impl Mutant {
     /// All, in the order of their names.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 20] = [
         Self::CliTerminalFilter,
         Self::CliWorkdirSymlinks,
         Self::EffectScrubber,
         Self::FrontStrictJson,
         Self::GateAuthority,
+        Self::GateCommit,
+        Self::GateEcho,
         Self::GateExactArguments,
+        Self::GateFirstResult,
         Self::GateFloor,
+        Self::GateOrigins,
         Self::GatePathSegment,
+        Self::GateRefusalFirst,
         Self::GateRegistry,
+        Self::GateScope,
         Self::GateTaint,
+        Self::GateUntrustedWords,
         Self::SupervisorDenialPace,
         Self::VaultPermitReuse,
         Self::VaultPermitSignature,
@@ -62,11 +83,18 @@ impl Mutant {
             Self::EffectScrubber => "effect-scrubber",
             Self::FrontStrictJson => "front-strict-json",
             Self::GateAuthority => "gate-authority",
+            Self::GateCommit => "gate-commit",
+            Self::GateEcho => "gate-echo",
             Self::GateExactArguments => "gate-exact-arguments",
+            Self::GateFirstResult => "gate-first-result",
             Self::GateFloor => "gate-floor",
+            Self::GateOrigins => "gate-origins",
             Self::GatePathSegment => "gate-path-segment",
+            Self::GateRefusalFirst => "gate-refusal-first",
             Self::GateRegistry => "gate-registry",
+            Self::GateScope => "gate-scope",
             Self::GateTaint => "gate-taint",
+            Self::GateUntrustedWords => "gate-untrusted-words",
             Self::SupervisorDenialPace => "supervisor-denial-pace",
             Self::VaultPermitReuse => "vault-permit-reuse",
             Self::VaultPermitSignature => "vault-permit-signature",
@@ -81,11 +109,18 @@ impl Mutant {
             Self::EffectScrubber => "no answer shows the credential",
             Self::FrontStrictJson => "a message has one meaning",
             Self::GateAuthority => "a verified argument is the application's value",
+            Self::GateCommit => "every moment of a call's life asks the same",
+            Self::GateEcho => "what a system repeats of a call does not become its own",
             Self::GateExactArguments => "a call has the arguments of its tool, and no others",
+            Self::GateFirstResult => "the order in which content came in does not matter",
             Self::GateFloor => "a request stays on its credential's floor",
+            Self::GateOrigins => "in a tainted session each value comes from where the policy says",
             Self::GatePathSegment => "a value stays in its segment of a path",
+            Self::GateRefusalFirst => "what was refused is never approved",
             Self::GateRegistry => "a tool's name is registered byte for byte",
+            Self::GateScope => "a task has no more than its scope",
             Self::GateTaint => "a tainted session calls only what its policy lets it",
+            Self::GateUntrustedWords => "untrusted content never makes an answer more lenient",
             Self::SupervisorDenialPace => "a flood of refusals does not fill the log",
             Self::VaultPermitReuse => "a permit is spent once",
             Self::VaultPermitSignature => "a permit is the gate's",

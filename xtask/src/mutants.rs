@@ -28,7 +28,7 @@ const FILE: &str = "fixtures/mutants.json";
 const FORMAT: &str = "custody-mutants/1";
 
 /// Mutant, package, its tests' target, test: what notices without an attempt.
-const TESTS: [(Mutant, &str, &str, &str); 6] = [
+const TESTS: [(Mutant, &str, &str, &str); 13] = [
     (
         Mutant::FrontStrictJson,
         "gate",
@@ -46,6 +46,48 @@ const TESTS: [(Mutant, &str, &str, &str); 6] = [
         "gate",
         "--test=gate",
         "render::a_value_that_could_be_more_than_a_segment_is_refused",
+    ),
+    (
+        Mutant::GateCommit,
+        "gate",
+        "--test=gate",
+        "properties::every_moment_asks_the_same",
+    ),
+    (
+        Mutant::GateEcho,
+        "gate",
+        "--test=gate",
+        "office::what_a_system_repeats_of_the_agents_words_does_not_become_the_systems",
+    ),
+    (
+        Mutant::GateFirstResult,
+        "gate",
+        "--test=gate",
+        "properties::the_order_of_what_was_seen_does_not_matter",
+    ),
+    (
+        Mutant::GateOrigins,
+        "gate",
+        "--test=gate",
+        "peers::a_part_of_what_the_person_said_is_not_what_he_said",
+    ),
+    (
+        Mutant::GateRefusalFirst,
+        "gate",
+        "--test=gate",
+        "office::what_a_person_confirms_is_held_tainted_or_not_and_refusal_comes_first",
+    ),
+    (
+        Mutant::GateScope,
+        "gate",
+        "--test=gate",
+        "office::a_scope_narrows_and_nothing_widens_it",
+    ),
+    (
+        Mutant::GateUntrustedWords,
+        "gate",
+        "--test=gate",
+        "properties::untrusted_content_never_makes_an_answer_more_lenient",
     ),
     (
         Mutant::SupervisorDenialPace,

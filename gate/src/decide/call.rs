@@ -55,12 +55,15 @@ pub(super) fn judge(
         taint: facts.taint().clone(),
     };
     let refuse = |reason| Box::new(refusal(reason, Some(grounds.clone())));
-    authority::scope(facts, name, &complete).map_err(refuse)?;
+    if !Mutant::GateScope.is_on() {
+        authority::scope(facts, name, &complete).map_err(refuse)?;
+    }
     let mut holds = Vec::new();
     if !facts.taint().is_empty() && !Mutant::GateTaint.is_on() {
         for (answer, reason) in tainted(policy, facts, (name, tool), &complete, &grounds, looked) {
             match answer {
                 Answer::Hold => holds.push(reason),
+                Answer::Refuse if Mutant::GateRefusalFirst.is_on() => holds.push(reason),
                 Answer::Refuse => return Err(refuse(reason)),
             }
         }
@@ -90,7 +93,8 @@ pub(super) fn judge(
 
 /// What is answered to a call that nothing refuses.
 fn answer(tool: &Tool, moment: Moment, judged: Judged, holds: Vec<Reason>) -> Verdict {
-    if !holds.is_empty() && moment != Moment::Approved {
+    let unheld = moment == Moment::Commit && Mutant::GateCommit.is_on();
+    if !holds.is_empty() && moment != Moment::Approved && !unheld {
         return Verdict::Hold(Held {
             judged,
             reasons: holds,

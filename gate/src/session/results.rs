@@ -12,6 +12,7 @@ use crate::{
     id::ToolName,
     json::Value,
     lineage::{self, Source},
+    mutant::Mutant,
     policy::{FieldLabel, Label, OriginClass, Place, Policy, Risk, Tool},
     selection::{Performed, Step},
 };
@@ -104,7 +105,14 @@ impl Facts {
                 origins::with(labels, pointer, lineage::Label::Untrusted)
             });
         self.select(tool, call, result, &echoes);
-        self.note(source, result, &labels);
+        if self.taint.is_empty() || !Mutant::GateFirstResult.is_on() {
+            self.note(source, result, &labels);
+        }
+        if let Value::Text(text) = result
+            && Mutant::GateUntrustedWords.is_on()
+        {
+            self.record_message(text);
+        }
         if tool.result.taints() {
             self.record_taint(&call.tool)
         } else {
@@ -166,7 +174,7 @@ impl Facts {
 
     fn echoes(&self, tool: &Tool, call: &Call) -> Echoes {
         let mut echoes = Echoes::default();
-        if self.taint.is_empty() {
+        if self.taint.is_empty() || Mutant::GateEcho.is_on() {
             return echoes;
         }
         for (name, value) in &call.arguments {

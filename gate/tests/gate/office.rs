@@ -383,3 +383,48 @@ fn a_class_is_added_to_a_call_and_none_is_taken_away() {
     let verdict = decide(&office.policy, &office.facts, &ask);
     assert_eq!(words(&verdict), "hold origin write_gate");
 }
+
+#[test]
+fn a_scope_narrows_and_nothing_widens_it() {
+    use gate::session::Scope;
+    let mut office = Office::of("Pay the gas, at most 100");
+    let narrow = |office: &mut Office, text: &str| {
+        let scope: Scope = serde_json::from_str(text).unwrap();
+        let policy = office.policy.clone();
+        office.facts.narrow(&policy, scope)
+    };
+    let first = r#"{"tools":{"pay":{"calls":2,"sums":{"amount":100},"targets":{"payee":["DE89370400440532013000"]}},"fetch":{}}}"#;
+    narrow(&mut office, first).unwrap();
+    let pay = |office: &Office, amount: u32| {
+        office.ask("pay", &format!(r#"{{"payee":"Gas","amount":{amount}}}"#))
+    };
+    assert_eq!(pay(&office, 100), "allow");
+    assert_eq!(pay(&office, 101), "refuse scope");
+    assert_eq!(office.ask("delete_mail", r#"{"id":"m-1"}"#), "refuse scope");
+    office.made("pay", r#"{"payee":"Gas","amount":60}"#, 0, false);
+    assert_eq!(pay(&office, 40), "allow");
+    assert_eq!(pay(&office, 41), "refuse scope");
+    // What was left out does not come back; what is there gets no wider.
+    let wider = r#"{"tools":{"pay":{"calls":9,"sums":{"amount":900}},"delete_mail":{}}}"#;
+    narrow(&mut office, wider).unwrap();
+    assert_eq!(pay(&office, 41), "refuse scope");
+    assert_eq!(office.ask("delete_mail", r#"{"id":"m-1"}"#), "refuse scope");
+    assert_eq!(office.ask("fetch", r#"{"url":"x"}"#), "refuse scope");
+    office.made("pay", r#"{"payee":"Gas","amount":1}"#, 0, true);
+    assert_eq!(pay(&office, 1), "refuse scope");
+    // Of two lists of targets only what both have is left.
+    let other = r#"{"tools":{"pay":{"targets":{"payee":["other"]}}}}"#;
+    narrow(&mut office, other).unwrap();
+    assert_eq!(pay(&office, 1), "refuse scope");
+    // A scope that speaks of what is not there narrows nothing.
+    for bad in [
+        r#"{"tools":{"no_such":{}}}"#,
+        r#"{"tools":{"pay":{"sums":{"nothing":1}}}}"#,
+        r#"{"tools":{"pay":{"sums":{"amount":"1"}}}}"#,
+        r#"{"tools":{"pay":{"sums":{"amount":-1}}}}"#,
+    ] {
+        let before = office.facts.scope().cloned();
+        assert!(narrow(&mut office, bad).is_err(), "{bad}");
+        assert_eq!(office.facts.scope().cloned(), before);
+    }
+}
