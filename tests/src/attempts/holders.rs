@@ -276,10 +276,27 @@ fn environ_with_perfmon(pid: i32) -> Vec<Call> {
     ]
 }
 
-/// keyctl(2) KEYCTL_SEARCH in @u, then KEYCTL_READ.
+/// keyctl(2) KEYCTL_SEARCH in @u, then KEYCTL_READ. Who only has the uid may not read: the key must be
+/// possessed (keyrings(7)), and it is by whose session keyring has @u in it, which nobody's need
+/// have who came by way of su(1) or sudo(8). So a keyring is made and @u put in.
 pub(super) fn keyring(name: &str) -> Vec<Call> {
+    const SESSION_KEYRING: i64 = -3;
     const USER_KEYRING: i64 = -4;
     calls::as_holder(vec![
+        calls::call(
+            "keyctl KEYCTL_JOIN_SESSION_KEYRING",
+            libc::SYS_keyctl,
+            vec![calls::number(1), calls::number(0)],
+        ),
+        calls::call(
+            "keyctl KEYCTL_LINK",
+            libc::SYS_keyctl,
+            vec![
+                calls::number(8),
+                calls::number(USER_KEYRING),
+                calls::number(SESSION_KEYRING),
+            ],
+        ),
         calls::call(
             "keyctl KEYCTL_SEARCH",
             libc::SYS_keyctl,
@@ -296,7 +313,7 @@ pub(super) fn keyring(name: &str) -> Vec<Call> {
             libc::SYS_keyctl,
             vec![
                 calls::number(11),
-                Argument::Result(2),
+                Argument::Result(4),
                 calls::buffer("key", 256),
                 calls::number(256),
                 calls::number(0),
