@@ -48,6 +48,14 @@ impl TaskWords {
         }
     }
 
+    /// Whether every word of `text` is a small one, and there is one: it stands in every task, and names
+    /// nothing.
+    pub fn is_nothing(text: &str) -> bool {
+        let mut any = false;
+        let small = |it: ((usize, usize), String)| SMALL.binary_search(&it.1.as_str()).is_ok();
+        words(text).inspect(|_| any = true).all(small) && any
+    }
+
     /// The stretch of `text` from the first to the last word that is neither the task's nor a small one
     /// nor a number of one or two digits (`2`, `2nd`). None: the text is the person's own.
     pub fn beyond<'t>(&self, text: &'t str) -> Option<&'t str> {
@@ -135,6 +143,16 @@ mod tests {
         );
         assert_eq!(task.beyond("Seen 463820"), Some("463820"));
         assert_eq!(task.beyond(""), None);
+    }
+
+    #[test]
+    fn a_word_that_every_task_has_names_nothing() {
+        for nothing in ["the", "To me", "and the"] {
+            assert!(TaskWords::is_nothing(nothing), "{nothing}");
+        }
+        for something in ["", "-", "12", "the kitchen", "1j1l-2k3j"] {
+            assert!(!TaskWords::is_nothing(something), "{something}");
+        }
     }
 
     #[test]

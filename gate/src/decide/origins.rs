@@ -14,6 +14,7 @@ use crate::{
     mutant::Mutant,
     policy::{Answer, Argument, Authority, Kind, Links, OriginClass, Role, Tool},
     session::{Facts, Found, each_leaf},
+    task_words::TaskWords,
 };
 
 /// What was found of one call's values.
@@ -174,6 +175,13 @@ fn of(facts: &Facts, argument: &Argument, leaf: &Value) -> Found {
         Role::Identifier => facts.find_identifier(leaf),
         Role::Payload | Role::Sink | Role::Typed => facts.find(leaf),
     };
+    // The task says `the`, but not as a password or a recipient.
+    if let Value::Text(text) = leaf
+        && found.class == OriginClass::Authoritative
+        && TaskWords::is_nothing(text)
+    {
+        found.class = OriginClass::Unknown;
+    }
     // A member of a set or a catalogue is there, whoever else says it; who chose it is open.
     let listed = match &argument.authority {
         Authority::Catalogue { .. } | Authority::Owned { .. } => true,
