@@ -120,6 +120,13 @@ fn types_are_kept_apart() {
     assert_eq!(session.class_of("\"true\""), Class::Novel);
     assert_eq!(session.class_of("false"), Class::Novel);
     assert_eq!(session.class_of("2"), Class::Novel);
+    let part =
+        Session::new("Go.").and_json(r#"{"room":"on floor 44"}"#, &Labels::all(Label::Minted));
+    assert_eq!(
+        part.class_of("44"),
+        Class::Novel,
+        "a field counts whole only"
+    );
     let how = |value: &str| {
         session
             .0
