@@ -23,6 +23,7 @@ const PROGRAMS: [&str; 10] = [
     "session/custody-init",
 ];
 
+#[cfg(test)]
 fn has_mutants(path: &std::path::Path) -> bool {
     let bytes = std::fs::read(path).unwrap();
     let name = variable();
