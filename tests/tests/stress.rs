@@ -17,8 +17,11 @@ const SESSIONS: usize = 200;
 /// The most proportional set size (proc_pid_smaps(5)) of an idle session with its front, in KiB.
 const IDLE_MAX: u64 = 4 << 10;
 
-/// What a session says when it is up; it ends with its standard input.
-const WAITING: &str = "echo up; read -r line";
+/// What a session says when it is up, and connected to its front; it ends with its standard input.
+const WAITING: &str = "sleep 600 | /run/custody/bin/custody-bridge & echo up; read -r line";
+
+/// The shortest sessions: one that calls nothing and has no front, and one that connects and leaves.
+const SHORT: [&str; 2] = ["/bin/true", "/run/custody/bin/custody-bridge"];
 
 #[cfg(test)]
 /// `custody`, as root: one user alone may not hold as many connections.
@@ -161,9 +164,14 @@ fn of_hundreds_of_sessions_in_a_row_and_at_once_nothing_is_left() {
     let before = settled(&host);
 
     let mut times = Vec::new();
-    for _ in 0..SESSIONS {
+    for command in SHORT.into_iter().cycle().take(SESSIONS) {
         let begun = Instant::now();
-        assert!(run(&host).arg("/bin/true").status().unwrap().success());
+        let mut command = run(&host)
+            .arg(command)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        assert!(command.wait().unwrap().success());
         times.push(begun.elapsed());
     }
     say(&format!(
@@ -221,8 +229,13 @@ fn a_session_that_is_stopped_is_gone_when_stop_answers() {
     }
     let host = Host::plain().unwrap();
     let mut times = Vec::new();
-    for _ in 0..20 {
+    for round in 0..20 {
         let mut waiting = up(begin(&host));
+        // With a front that runs, and with one that starts.
+        if round % 2 == 0 {
+            host.wait("its front runs", || host.pids("custody-front").len() == 1)
+                .unwrap();
+        }
         let listed = custody(&host).args(["ps", "--json"]).output().unwrap();
         let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
         let id = listed.pointer("/sessions/0/session").unwrap();

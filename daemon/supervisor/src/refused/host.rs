@@ -92,16 +92,22 @@ fn credential(path: &Path) -> Option<Finding> {
 }
 
 /// Whether a process has `uid`: by the owner of its folder in /proc, which is its effective uid, or
-/// root's where the process is not dumpable (proc_pid(5)).
-pub fn uid_in_use(uid: u32) -> Option<Finding> {
+/// root's where the process is not dumpable (proc_pid(5)). `except` is our own launcher, which takes the
+/// uid meanwhile.
+pub fn uid_in_use(uid: u32, except: Option<i32>) -> Option<Finding> {
     let entries = match fs::read_dir("/proc") {
         Ok(entries) => entries,
         Err(error) => return Some(Finding::unseen(Refused::AgentUidShared, "/proc", &error)),
     };
+    let except = except.map(|pid| pid.to_string());
     let numbered = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
     entries
         .flatten()
         .filter(|entry| entry.file_name().to_str().is_some_and(numbered))
+        .filter(|entry| {
+            let except = except.as_deref();
+            except.is_none_or(|pid| entry.file_name() != *pid)
+        })
         .find(|entry| entry.metadata().is_ok_and(|found| found.uid() == uid))
         .map(|entry| {
             let pid = entry.file_name();
@@ -145,7 +151,7 @@ mod tests {
     #[test]
     fn a_uid_of_a_living_process_is_in_use_and_one_of_nobodys_is_not() {
         let own = nix::unistd::geteuid().as_raw();
-        assert!(uid_in_use(own).is_some());
-        assert!(uid_in_use(2_000_111_222).is_none());
+        assert!(uid_in_use(own, None).is_some());
+        assert!(uid_in_use(2_000_111_222, None).is_none());
     }
 }

@@ -227,8 +227,9 @@ impl Custodyd {
                     self.settle(&dying);
                     match dying.part {
                         Part::Front(_) => self.fronts.give_back(dying.uid),
-                        Part::Service(_) | Part::Spare => {}
-                        Part::Session(_) => self.agents.give_back(dying.uid),
+                        Part::Service(_) => {}
+                        // A spare has one where it served nobody with it.
+                        Part::Session(_) | Part::Spare => self.agents.give_back(dying.uid),
                         Part::Worker { .. } => self.workers_uids.give_back(dying.uid),
                     }
                 }

@@ -1,4 +1,9 @@
-//! A session's front: beside its command, started again when it ends, within reason.
+//! A session's front: started when somebody in the session connects for the first time, and again
+//! when it ends, within reason.
+//!
+//! Until then custodyd alone has the listener, and only waits for it to become readable: what
+//! connects is in its queue (listen(2)) and is accepted by the front, never here. A session that
+//! calls nothing has no front, no uid of the fronts' and no second network namespace.
 
 use std::{
     os::fd::AsFd as _,
@@ -17,7 +22,27 @@ const FRONT_ENDS_MAX: usize = 5;
 const FRONT_WINDOW: Duration = Duration::from_secs(60);
 
 impl Custodyd {
-    pub(super) fn start_front(&mut self, id: SessionId) -> Result<(), String> {
+    /// The first connection to a session waits to be accepted.
+    pub(super) fn front_called(&mut self, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else {
+            return;
+        };
+        // It may have ended since this thread waited.
+        if session.without_front().is_none() {
+            return;
+        }
+        session.is_called = true;
+        self.front_or_end(id);
+    }
+
+    fn front_or_end(&mut self, id: SessionId) {
+        if let Err(why) = self.start_front(id) {
+            tracing::error!(session = %id, why, "the front does not start");
+            self.stop_session(id, &format!("its front does not start: {why}"));
+        }
+    }
+
+    fn start_front(&mut self, id: SessionId) -> Result<(), String> {
         let said = |error: &dyn std::error::Error| chain(error);
         let session = self.sessions.get(&id).ok_or("the session is gone")?;
         let listener = session.listener.as_ref().ok_or("it has no listener")?;
@@ -75,9 +100,6 @@ impl Custodyd {
             return;
         }
         tracing::warn!(session = %id, "the front ended; it is started again");
-        if let Err(why) = self.start_front(id) {
-            tracing::error!(session = %id, why, "the front does not start");
-            self.stop_session(id, &format!("its front does not start: {why}"));
-        }
+        self.front_or_end(id);
     }
 }

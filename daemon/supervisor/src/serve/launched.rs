@@ -1,5 +1,5 @@
 //! What custody-launch reported of a session: are its layers enough? Then the command is
-//! executed and the front started.
+//! executed.
 
 use std::{os::fd::OwnedFd, time::Duration};
 
@@ -100,7 +100,7 @@ impl Custodyd {
         }
     }
 
-    /// The layers are there: are they enough? Then the command is executed and the front started.
+    /// The layers are there: are they enough? Then the command is executed.
     fn launch(
         &mut self,
         number: u64,
@@ -190,10 +190,7 @@ impl Custodyd {
                 .chain(refused::weaknesses(profile, &session.findings))
                 .collect();
         }
-        tracing::info!(session = %id, uid, %policy, profile = profile.as_str(), "session runs");
-        for weakness in &weaknesses {
-            tracing::warn!(session = %id, profile = profile.as_str(), weakness, "permitted");
-        }
+        self.spares.rest();
         self.give(
             Service::Control,
             &ControlNotice::Started {
@@ -201,14 +198,13 @@ impl Custodyd {
                 uid,
                 profile,
                 layers,
-                weaknesses,
+                weaknesses: weaknesses.clone(),
             },
             &terminal,
         );
-        // The command starts meanwhile: its first connection waits in the listener's queue.
-        if let Err(why) = self.start_front(id) {
-            tracing::error!(session = %id, why, "the front does not start");
-            self.stop_session(id, &format!("its front does not start: {why}"));
+        tracing::info!(session = %id, uid, %policy, profile = profile.as_str(), "session runs");
+        for weakness in &weaknesses {
+            tracing::warn!(session = %id, profile = profile.as_str(), weakness, "permitted");
         }
         Ok(())
     }

@@ -267,6 +267,7 @@ impl Custodyd {
             }
             for ready in self.wait(signals)? {
                 match ready {
+                    Ready::Called(id) => self.front_called(id),
                     Ready::Channel(number) => self.channel_ready(number),
                     Ready::Denials => self.read_denials(),
                     Ready::Ended(number) => self.process_ended(number),

@@ -37,21 +37,27 @@ impl Custodyd {
         self.tidy(&session);
         self.tell(Service::Gate, &GateNotice::Ended { session: id }, &[]);
         self.tell(Service::Vault, &VaultNotice::Ended { session: id }, &[]);
-        let notice = match session.phase {
+        // The operator waits for the word, nobody for the log.
+        match session.phase {
             Phase::Ending(Last::Refused(refusal)) => {
-                tracing::warn!(session = %id, why = ?refusal.to_string(), "session refused");
-                ControlNotice::Refused {
+                let why = refusal.to_string();
+                let notice = ControlNotice::Refused {
                     session: id,
                     refusal,
-                }
+                };
+                self.tell(Service::Control, &notice, &[]);
+                tracing::warn!(session = %id, ?why, "session refused");
             }
             Phase::Ending(Last::Ended(end)) => {
+                let notice = ControlNotice::Ended {
+                    session: id,
+                    end: end.clone(),
+                };
+                self.tell(Service::Control, &notice, &[]);
                 tracing::info!(session = %id, ?end, hooks = %session.tally, "session ended");
-                ControlNotice::Ended { session: id, end }
             }
-            Phase::Launching | Phase::Running => return,
-        };
-        self.tell(Service::Control, &notice, &[]);
+            Phase::Launching | Phase::Running => {}
+        }
     }
 
     /// Removes what the launch made in the workspace, unless another session has the folder: it

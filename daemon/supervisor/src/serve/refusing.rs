@@ -2,13 +2,13 @@
 //! vault from time to time. What is looked for is in [`refused`](crate::refused).
 
 use std::{
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     path::PathBuf,
     thread,
     time::Duration,
 };
 
-use custody_wire::{profile::Profile, refused::Refused, supervise::StartRefusal};
+use custody_wire::{launch::Plan, profile::Profile, refused::Refused, supervise::StartRefusal};
 use gate::id::SessionId;
 
 use super::{Custodyd, Part, services::Service, sessions::Phase};
@@ -28,7 +28,7 @@ const VAULT_PAUSE: Duration = Duration::from_millis(5);
 const UIDS_TRIED: usize = 8;
 
 impl Custodyd {
-    /// What is found before anything of the session is made.
+    /// What is found of an order.
     ///
     /// # Errors
     /// The first that `profile` refuses.
@@ -45,6 +45,37 @@ impl Custodyd {
             findings.extend(workspace::look(folder));
         }
         passed(profile, findings)
+    }
+
+    /// Gives the plan to a launcher that is ready, and looks at the order while that builds: nothing of
+    /// the command is executed before this thread takes its report. None where no launcher is ready, or
+    /// another process has the uid: then it is begun anew.
+    ///
+    /// # Errors
+    /// The outer one where nothing was begun; the inner one is the first finding that `profile`
+    /// refuses.
+    pub(super) fn launch_and_look(
+        &mut self,
+        id: SessionId,
+        profile: Profile,
+        plan: &mut Plan,
+        fds: &[BorrowedFd<'_>],
+        command: impl AsFd,
+    ) -> Result<Option<Result<Vec<Finding>, StartRefusal>>, StartRefusal> {
+        let Some(uid) = self.agents.take() else {
+            return Ok(None);
+        };
+        (plan.uid, plan.gid) = (uid, uid);
+        let Some(number) = self.serve_by_spare(id, profile, plan, fds)? else {
+            self.agents.give_back(uid);
+            return Ok(None);
+        };
+        let pid = self.processes.get(&number).map(|(_, it)| it.pid());
+        if passed(profile, host::uid_in_use(uid, pid).into_iter().collect()).is_err() {
+            self.disown(number);
+            return Ok(None);
+        }
+        Ok(Some(self.look_at_order(profile, command, None)))
     }
 
     /// What is found of the session's process when it is sealed.
@@ -108,7 +139,7 @@ impl Custodyd {
     /// # Errors
     /// Who has the last that was tried, or one of those that were left out; else that there is none.
     pub(super) fn unshared_uid(&mut self, profile: Profile) -> Result<u32, StartRefusal> {
-        let look = |uid| passed(profile, host::uid_in_use(uid).into_iter().collect());
+        let look = |uid| passed(profile, host::uid_in_use(uid, None).into_iter().collect());
         let mut shared = Vec::new();
         let mut last = None;
         let found = loop {

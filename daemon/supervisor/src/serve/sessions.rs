@@ -11,7 +11,7 @@
 
 use std::{
     collections::VecDeque,
-    os::fd::{BorrowedFd, OwnedFd},
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
@@ -69,6 +69,8 @@ pub(super) struct Session {
     pub(super) workspace: Option<Kept>,
     pub(super) placeholders: Vec<PathBuf>,
     pub(super) listener: Option<OwnedFd>,
+    /// Somebody in it has connected: from then on it has a front.
+    pub(super) is_called: bool,
     pub(super) front_ends: VecDeque<Instant>,
     /// What was found before the launch and its profile permits.
     pub(super) findings: Vec<Finding>,
@@ -105,6 +107,12 @@ pub(super) enum Last {
 impl Session {
     pub(super) const fn is_running(&self) -> bool {
         matches!(self.phase, Phase::Running)
+    }
+
+    /// Its listener, as long as no front was asked for.
+    pub(super) fn without_front(&self) -> Option<BorrowedFd<'_>> {
+        let listener = self.listener.as_ref()?;
+        (self.is_running() && !self.is_called).then(|| listener.as_fd())
     }
 }
 
@@ -194,11 +202,9 @@ impl Custodyd {
         let command = fds.first().ok_or_else(|| StartRefusal::Order {
             why: "the command did not come".into(),
         })?;
-        let findings = self.look_at_order(profile, command, fds.get(1))?;
-        let uid = self.unshared_uid(profile)?;
         let mut roles = vec![Role::Command];
         roles.extend(workspace.iter().map(|_| Role::Workspace));
-        let plan = Plan {
+        let mut plan = Plan {
             kind: Kind::Session(Confined {
                 id: start.session,
                 read_only,
@@ -209,23 +215,47 @@ impl Custodyd {
                 listener: LISTENER.into(),
                 limits,
             }),
-            uid,
-            gid: uid,
+            uid: 0,
+            gid: 0,
             without: Vec::new(),
             fds: roles,
         };
-        let fds = borrow(&fds);
-        if !self.serve_by_spare(start.session, profile, &plan, &fds)? {
-            self.launch_afresh(start.session, profile, plan, &fds)?;
-        }
+        let given = borrow(&fds);
+        // What a launcher does ends with it, but for the names that it makes in a workspace: there
+        // everything is looked at first.
+        let meanwhile = if kept.is_none() {
+            self.launch_and_look(start.session, profile, &mut plan, &given, command)?
+        } else {
+            None
+        };
+        let looked = match meanwhile {
+            Some(looked) => looked,
+            None => {
+                let findings = self.look_at_order(profile, command, fds.get(1))?;
+                plan.uid = self.unshared_uid(profile)?;
+                plan.gid = plan.uid;
+                if self
+                    .serve_by_spare(start.session, profile, &plan, &given)?
+                    .is_none()
+                {
+                    self.launch_afresh(start.session, profile, plan.clone(), &given)?;
+                }
+                Ok(findings)
+            }
+        };
+        let (findings, refusal) = match looked {
+            Ok(findings) => (findings, None),
+            Err(refusal) => (Vec::new(), Some(refusal)),
+        };
         let session = Session {
             policy: start.policy,
-            uid,
+            uid: plan.uid,
             profile,
             phase: Phase::Launching,
             workspace: kept,
             placeholders: Vec::new(),
             listener: None,
+            is_called: false,
             front_ends: VecDeque::new(),
             tally: Tally::default(),
             counted: None,
@@ -234,6 +264,9 @@ impl Custodyd {
             said: None,
         };
         self.sessions.insert(start.session, session);
+        if let Some(refusal) = refusal {
+            self.end_session(start.session, Last::Refused(refusal));
+        }
         Ok(())
     }
 

@@ -2,7 +2,9 @@
 //! their own, they have built what every session needs and wait for a plan.
 //!
 //! A spare was told of no session. It serves one, or ends unused; nothing of it is used twice. No
-//! more than [`MOST`] wait, and they are made while nothing else is launched.
+//! more than [`MOST`] wait. They are made while nothing else is launched and, as long as one is left,
+//! not in the moment after a launch ([`REST`]): a command that starts or ends at once does not wait
+//! for the next one's launcher.
 
 use std::{
     fs::File,
@@ -26,6 +28,9 @@ use crate::{hooks::Group, process::Process};
 /// network namespace.
 const MOST: usize = 2;
 
+/// After a session's command was let go.
+const REST: Duration = Duration::from_millis(20);
+
 /// After a spare could not be started or ended by itself.
 const PAUSE: Duration = Duration::from_secs(30);
 
@@ -39,9 +44,20 @@ pub(super) struct Spares {
     /// those of its birth.
     mounts: Option<File>,
     not_before: Option<Instant>,
+    rests_until: Option<Instant>,
 }
 
 impl Spares {
+    /// A command was let go a moment ago.
+    pub(super) fn rest(&mut self) {
+        self.rests_until = Some(Instant::now() + REST);
+    }
+
+    /// Until when, if that is to come.
+    pub(super) fn rests_until(&self, now: Instant) -> Option<Instant> {
+        self.rests_until.filter(|until| now < *until)
+    }
+
     /// Whether the mounts are still those of the last question.
     fn are_mounts_the_same(&mut self) -> bool {
         if self.mounts.is_none() {
@@ -63,15 +79,15 @@ impl Spares {
 }
 
 impl Custodyd {
-    /// Gives the session's plan to a spare, if there is one that has what the host has now. The uid
-    /// is given back where the session is refused.
+    /// Gives the session's plan to a spare, if there is one that has what the host has now, and says
+    /// which. The uid is given back where the session is refused.
     pub(super) fn serve_by_spare(
         &mut self,
         id: SessionId,
         profile: Profile,
         plan: &Plan,
         fds: &[BorrowedFd<'_>],
-    ) -> Result<bool, StartRefusal> {
+    ) -> Result<Option<u64>, StartRefusal> {
         self.retire_outdated();
         for number in self.numbers_of(|part| part == Part::Spare) {
             let quiet = self.processes.get(&number).filter(|(_, it)| is_quiet(it));
@@ -89,12 +105,12 @@ impl Custodyd {
             match process.serve(plan, fds) {
                 Ok(()) => {
                     *part = Part::Session(id);
-                    return Ok(true);
+                    return Ok(Some(number));
                 }
                 Err(error) => self.spare_failed(number, &chain(&error)),
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// A spare that was born under other mounts would not show those of today, and keeps those that
@@ -112,9 +128,11 @@ impl Custodyd {
         let waits = self.spares.not_before.is_some_and(|at| now < at);
         let launches =
             |(part, process): &(Part, Process)| *part != Part::Spare && process.is_launching();
+        let there = self.numbers_of(|part| part == Part::Spare).len();
         if waits
             || self.mode != Mode::Serving
-            || self.numbers_of(|part| part == Part::Spare).len() >= MOST
+            || there >= MOST
+            || (there > 0 && self.spares.rests_until(now).is_some())
             || self.processes.values().any(launches)
         {
             return;
@@ -159,6 +177,15 @@ impl Custodyd {
             process.hang_up();
         }
         self.kill_number(number);
+    }
+
+    /// Ends a spare that has the plan of a session which another launcher is to serve. The uid is free
+    /// when it is gone.
+    pub(super) fn disown(&mut self, number: u64) {
+        if let Some((part, _)) = self.processes.get_mut(&number) {
+            *part = Part::Spare;
+        }
+        self.retire(number);
     }
 
     /// A spare said something or ended: neither is asked of it.

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use gate::id::SessionId;
 use nix::{
     errno::Errno,
     poll::{PollFd, PollFlags, PollTimeout, poll},
@@ -22,6 +23,8 @@ const DYING_RARELY: Duration = Duration::from_secs(1);
 /// What became readable.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ready {
+    /// Somebody in a session that has no front yet connects to it.
+    Called(SessionId),
     Channel(u64),
     Denials,
     Ended(u64),
@@ -64,6 +67,12 @@ impl Custodyd {
             what.push(Ready::Ended(*number));
             fds.push(readable(process.pidfd()));
         }
+        for (id, session) in &self.sessions {
+            if let Some(listener) = session.without_front() {
+                what.push(Ready::Called(*id));
+                fds.push(readable(listener));
+            }
+        }
         let timeout = self.next_timer().map_or(PollTimeout::NONE, |at| {
             let rest = at.saturating_duration_since(Instant::now());
             // A rounded-down timer would be polled for again and again until it runs out.
@@ -100,6 +109,7 @@ impl Custodyd {
             .chain(self.end_by)
             .chain(self.slots.next_start())
             .chain(self.heads.next())
+            .chain(self.spares.rests_until(now))
             .chain([self.next_tick])
             .min()
     }

@@ -21,7 +21,7 @@ use crate::room::{Room, text};
 #[file_serial(custody)]
 fn a_dead_vault_or_front_is_replaced_and_sessions_go_on() {
     let Some(room) = Room::new() else { return };
-    let (mut session, mut out) = room.sleeper();
+    let (mut session, mut out) = room.caller();
     room.kill_service("vault", "services");
     room.kill_service("resolver", "workers");
     room.kill_service("front", "services");

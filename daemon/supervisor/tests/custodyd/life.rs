@@ -2,8 +2,9 @@
 
 use std::{
     fs::{self, File},
+    io::Write as _,
     os::unix::process::ExitStatusExt as _,
-    process::Child,
+    process::{Child, Command},
     time::Duration,
 };
 
@@ -41,6 +42,13 @@ fn a_session_ends_as_its_command_does_and_leaves_nothing() {
         room.run(&["--", "/bin/sh", "-c", tree]).status.code(),
         Some(0)
     );
+    // One that has a front, and ends while that starts.
+    assert_eq!(
+        room.run(&["--", "/run/custody/bin/custody-bridge"])
+            .status
+            .code(),
+        Some(0)
+    );
     assert!(room.sessions().is_empty());
     assert!(room.pids("services", "front").is_empty());
     room.until("what is left is of launchers that wait", || {
@@ -61,10 +69,35 @@ fn a_session_ends_as_its_command_does_and_leaves_nothing() {
 
 #[test]
 #[file_serial(custody)]
+fn a_session_has_a_front_from_its_first_connection_on() {
+    let Some(room) = Room::new() else { return };
+    let (mut session, _out) = room
+        .shell("echo up; read -r line; sleep 300 | /run/custody/bin/custody-bridge & sleep 300");
+    // Others come and go meanwhile, so custodyd has turned many times.
+    for _ in 0..3 {
+        assert_eq!(room.run(&["--", "/bin/true"]).status.code(), Some(0));
+    }
+    assert_eq!(room.pids("services", "front"), Vec::<i32>::new());
+    session.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    room.until("it has a front", || {
+        room.pids("services", "front").len() == 1
+    });
+    session.kill().unwrap();
+    session.wait().unwrap();
+    room.until("the front goes with its session", || {
+        room.pids("services", "front").is_empty()
+    });
+}
+
+#[test]
+#[file_serial(custody)]
 fn stop_and_signals_reach_the_session_that_they_name() {
     let Some(room) = Room::new() else { return };
-    let (mut one, _) = room.sleeper();
-    let (mut two, _) = room.sleeper();
+    let (mut one, _) = room.caller();
+    let (mut two, _) = room.caller();
+    room.until("each has its front", || {
+        room.pids("services", "front").len() == 2
+    });
     let list = text(&room.custody(&["ps"]).output().unwrap().stdout);
     let id = |line: usize| {
         list.lines()
@@ -159,6 +192,43 @@ fn a_service_manager_is_told_when_it_is_ready_and_when_it_ends() {
     assert_eq!(room.run(&["--", "/bin/true"]).status.code(), Some(0));
     assert_eq!(room.end(Signal::SIGTERM), Some(0));
     assert_eq!(next().trim(), "STOPPING=1");
+}
+
+#[test]
+#[file_serial(custody)]
+fn a_uid_that_another_process_took_meanwhile_is_passed_over() {
+    use std::os::unix::process::CommandExt as _;
+
+    let Some(mut room) = Room::empty() else {
+        return;
+    };
+    let config = fs::read_to_string(room.path("custodyd.toml")).unwrap();
+    let two = config.replacen("count = 50", "count = 2", 1);
+    fs::write(room.path("custodyd.toml"), two).unwrap();
+    room.start();
+    let uid = || -> u32 {
+        let output = room.run(&["--", "/usr/bin/id", "-u"]);
+        text(&output.stdout)
+            .trim()
+            .parse()
+            .unwrap_or_else(|_| panic!("{output:?}"))
+    };
+    // A launcher that was ready has the other one in its plan when it is found to be taken.
+    let (one, other) = (uid(), uid());
+    assert_ne!(one, other);
+    for taken in [one, other] {
+        let mut process = Command::new("/bin/sleep")
+            .arg("300")
+            .uid(taken)
+            .spawn()
+            .unwrap();
+        for _ in 0..3 {
+            assert_eq!(uid(), one + other - taken);
+        }
+        process.kill().unwrap();
+        process.wait().unwrap();
+    }
+    assert_ne!(uid(), uid(), "both serve again");
 }
 
 #[test]

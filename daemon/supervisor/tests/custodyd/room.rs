@@ -170,16 +170,21 @@ impl Room {
         self.custody(&["run"]).args(arguments).output().unwrap()
     }
 
-    /// A session whose command is a shell that says `up` and sleeps.
+    /// A session whose command is a shell that says `up` and sleeps, and calls nothing.
     pub(crate) fn sleeper(&self) -> (Child, BufReader<std::process::ChildStdout>) {
+        self.shell("echo up; sleep 300; echo never")
+    }
+
+    /// The same, connected to its front all the while.
+    pub(crate) fn caller(&self) -> (Child, BufReader<std::process::ChildStdout>) {
+        self.shell("sleep 300 | /run/custody/bin/custody-bridge & echo up; sleep 300; echo never")
+    }
+
+    /// A session whose command is a shell that says `up` first.
+    pub(crate) fn shell(&self, script: &str) -> (Child, BufReader<std::process::ChildStdout>) {
         let mut child = self
-            .custody(&[
-                "run",
-                "--",
-                "/bin/sh",
-                "-c",
-                "echo up; sleep 300; echo never",
-            ])
+            .custody(&["run", "--", "/bin/sh", "-c", script])
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
