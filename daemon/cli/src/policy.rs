@@ -4,7 +4,10 @@ use std::{fs, path::Path};
 
 use anyhow::Context as _;
 use custody_config::Config;
-use gate::{id::PolicyName, policy::Policy};
+use gate::{
+    id::{PolicyName, ToolName},
+    policy::{Policy, Tool},
+};
 
 use crate::{complain, exit::Exit, inert, say};
 
@@ -67,5 +70,23 @@ pub fn check(file: &Path, config: Option<&Path>) -> anyhow::Result<Exit> {
     say(&format!("policy  {name}"));
     say(&format!("hash    {}", policy.hash()));
     say(&format!("tools   {}", inert::line(&tools.join(", "))));
+    for (name, tool) in policy.tools() {
+        say(&inert::line(&described(name, tool)));
+    }
     Ok(Exit::Done)
+}
+
+/// What a tool does, and what a session may still do with it that has read anyone's words.
+fn described(name: &ToolName, tool: &Tool) -> String {
+    let mut said = format!(
+        "tool    {name}: {}, after untrusted content {}",
+        tool.risk.as_str(),
+        tool.on_taint.as_str()
+    );
+    let classes: Vec<&str> = tool.classes.iter().map(|it| it.as_str()).collect();
+    if !classes.is_empty() {
+        said.push_str("; ");
+        said.push_str(&classes.join(", "));
+    }
+    said
 }

@@ -157,6 +157,19 @@ pub enum OnTaint {
     TrustedSinks,
 }
 
+impl OnTaint {
+    /// Its name in a policy.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Hold => "hold",
+            Self::Origins => "origins",
+            Self::Pass => "pass",
+            Self::Refuse => "refuse",
+            Self::TrustedSinks => "trusted_sinks",
+        }
+    }
+}
+
 /// When a call is decided.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]

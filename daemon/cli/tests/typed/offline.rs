@@ -70,6 +70,12 @@ fn a_good_policy_has_a_hash_and_a_bad_one_a_line() {
         .find_map(|line| line.strip_prefix("hash").map(|it| it.trim().to_owned()))
         .unwrap();
     assert_eq!(hash.len(), 64);
+    for line in [
+        "tool    publish_page: write, after untrusted content refuse",
+        "tool    send_message: write, after untrusted content trusted_sinks",
+    ] {
+        assert!(said(&output).contains(line), "{}", said(&output));
+    }
 
     std::fs::write(&file, format!("{POLICY}\nunknown_key = 1\n")).unwrap();
     let output = custody(&["policy", "check", file.to_str().unwrap()])

@@ -7,7 +7,10 @@ use std::{
 };
 
 use custody_sys::{memfd, path};
-use custody_wire::operator::{Answer, Request, Run};
+use custody_wire::{
+    operator::{Answer, Request, Run},
+    session,
+};
 use gate::id::SessionId;
 
 use crate::peers::{Control, a_run, client_of, command, is_root, set_mode, values};
@@ -319,5 +322,52 @@ fn another_users_session_is_not_seen_and_not_stopped() {
             }
             other => panic!("{other:?}"),
         }
+    }
+}
+
+#[test]
+fn what_an_application_says_reaches_its_own_session_alone_with_its_roles() {
+    if !is_root() {
+        return;
+    }
+    let rules = "[[access]]\nuids = [4001, 4002]\npolicies = ['mail']\nroles = ['support']\n";
+    let control = Control::start(rules);
+    let command = command();
+    let mut his = client_of(4001, &control.socket());
+    let request = Run {
+        scope: Some(br#"{"tools":{}}"#.into()),
+        ..a_run("mail")
+    };
+    his.send(&run(request), &[command.as_fd()]);
+    let session = control.orders.start().0.session;
+    let session::Request::Open(open) = control.asked() else {
+        panic!("not opened");
+    };
+    assert_eq!(
+        open.roles.iter().map(|it| it.as_str()).collect::<Vec<_>>(),
+        ["support"]
+    );
+    assert_eq!(open.scope.as_deref(), Some(&br#"{"tools":{}}"#[..]));
+    control.orders.started(session);
+    assert!(matches!(his.hear(), Some(Answer::Started { .. })));
+
+    let told = session::Told::Message("delete it".into());
+    let tell = Request::Tell {
+        session,
+        told: told.clone(),
+    };
+    let mut hers = client_of(4002, &control.socket());
+    let why = hers.refused(&tell, &[]);
+    assert!(why.contains("you have no session"), "{why}");
+    let mut again = client_of(4001, &control.socket());
+    assert!(matches!(again.ask(&tell, &[]), Answer::Done));
+    match control.asked() {
+        session::Request::Tell {
+            session: to,
+            told: said,
+        } => {
+            assert_eq!((to, said), (session, told));
+        }
+        other => panic!("{other:?}"),
     }
 }
