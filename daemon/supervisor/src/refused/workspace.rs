@@ -37,8 +37,8 @@ use super::{
 /// take some tens of milliseconds.
 const ENTRIES_MAX: usize = 65_536;
 
-/// How long it may take: from a cold disk some thousand entries take longer, and the loop has other
-/// sessions.
+/// How long it may take: from a cold disk some thousand entries take longer, and whoever ordered the
+/// session waits, and with him his next.
 const TIME_MAX: Duration = Duration::from_millis(300);
 
 /// Entries between two looks at the clock.

@@ -11,6 +11,7 @@
 //! | [`hooked`] | what the eBPF hooks are worth, and what they counted |
 //! | [`heads`] | the newest lines of the two chains, in the journal |
 //! | [`launched`] | what custody-launch reported of a session |
+//! | [`looking`] | workspaces that are looked through before their sessions start |
 //! | [`over`] | a session of which nothing is left |
 //! | [`plans`] | what each of our programs may see |
 //! | [`refusing`] | configurations that a session's profile refuses |
@@ -31,6 +32,7 @@ mod fronts;
 mod heads;
 mod hooked;
 mod launched;
+mod looking;
 mod over;
 mod plans;
 mod refusing;
@@ -65,9 +67,10 @@ use crate::{
 };
 
 use heads::Heads;
+use looking::Looking;
 use say::chain;
 use services::{Service, Slots};
-use sessions::Session;
+use sessions::{Ordered, Session};
 use spares::Spares;
 use wait::{Ready, signals};
 use workers::Worker;
@@ -176,6 +179,8 @@ struct Custodyd {
     dying: Vec<Dying>,
     slots: Slots,
     sessions: BTreeMap<SessionId, Session>,
+    /// Orders of sessions to be.
+    looking: Looking<Ordered>,
     workers: BTreeMap<u64, Worker>,
     vault_run: u32,
     heads: Heads,
@@ -241,6 +246,10 @@ pub fn serve(
         dying: Vec::new(),
         slots: Slots::default(),
         sessions: BTreeMap::new(),
+        looking: Looking::new().map_err(|source| ServeError::Loop {
+            call: "pipe",
+            source,
+        })?,
         workers: BTreeMap::new(),
         vault_run: 0,
         heads: Heads::default(),
@@ -271,6 +280,7 @@ impl Custodyd {
                     Ready::Channel(number) => self.channel_ready(number),
                     Ready::Denials => self.read_denials(),
                     Ready::Ended(number) => self.process_ended(number),
+                    Ready::Looked => self.workspace_looked(),
                     Ready::Orders(service) => self.take_orders(service),
                     Ready::Signals => self.read_signals(signals),
                     Ready::Words(number) => {

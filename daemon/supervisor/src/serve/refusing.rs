@@ -2,7 +2,7 @@
 //! vault from time to time. What is looked for is in [`refused`](crate::refused).
 
 use std::{
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd},
     path::PathBuf,
     thread,
     time::Duration,
@@ -17,7 +17,7 @@ use crate::refused::{
     process::{self, Expected},
     refusal,
     shown::{self, Looked},
-    vault, workspace,
+    vault,
 };
 
 /// A vault that was started a moment ago is dumpable until its first instructions have run.
@@ -28,7 +28,7 @@ const VAULT_PAUSE: Duration = Duration::from_millis(5);
 const UIDS_TRIED: usize = 8;
 
 impl Custodyd {
-    /// What is found of an order.
+    /// What is found of an order; `found` is what lies in its workspace.
     ///
     /// # Errors
     /// The first that `profile` refuses.
@@ -36,14 +36,12 @@ impl Custodyd {
         &self,
         profile: Profile,
         command: impl AsFd,
-        folder: Option<&OwnedFd>,
+        found: Vec<Finding>,
     ) -> Result<Vec<Finding>, StartRefusal> {
         let mut findings = host::look(&self.checked.config);
         findings.extend(self.look_at_vault());
         findings.extend(environment::look(command));
-        if let Some(folder) = folder {
-            findings.extend(workspace::look(folder));
-        }
+        findings.extend(found);
         passed(profile, findings)
     }
 
@@ -75,7 +73,7 @@ impl Custodyd {
             self.disown(number);
             return Ok(None);
         }
-        Ok(Some(self.look_at_order(profile, command, None)))
+        Ok(Some(self.look_at_order(profile, command, Vec::new())))
     }
 
     /// What is found of the session's process when it is sealed.

@@ -39,7 +39,7 @@ use super::{
 use crate::{
     hooks::{Group, Tally},
     process::{LAUNCH_MAX, Process, ProcessError, Said},
-    refused::{Finding, refusal},
+    refused::{self, Finding, refusal},
     workspace::{self, WorkspaceError},
 };
 
@@ -90,6 +90,24 @@ pub(super) struct Kept {
     pub(super) path: String,
 }
 
+/// An order, with the command and the workspace.
+#[derive(Debug)]
+pub(super) struct Ordered {
+    start: Start,
+    /// Whose it is.
+    caller: u32,
+    fds: Vec<OwnedFd>,
+}
+
+/// What an order comes to.
+#[derive(Debug)]
+struct Terms {
+    limits: Limits,
+    profile: Profile,
+    read_only: Vec<PathBuf>,
+    workspace: Option<Workspace>,
+}
+
 #[derive(Debug)]
 pub(super) enum Phase {
     Ending(Last),
@@ -116,31 +134,81 @@ impl Session {
     }
 }
 
+impl Ordered {
+    /// The workspace, once more.
+    fn folder(&self) -> Result<OwnedFd, StartRefusal> {
+        let folder = self.fds.get(1).ok_or_else(|| StartRefusal::Order {
+            why: "the workspace did not come".into(),
+        })?;
+        folder
+            .try_clone()
+            .map_err(|error| failed("fcntl(2) of the workspace", &error))
+    }
+}
+
 impl Custodyd {
     pub(super) fn start_session(&mut self, start: Start, fds: Vec<OwnedFd>) {
         let session = start.session;
-        if let Err(refusal) = self.try_start_session(start, fds) {
-            tracing::warn!(%session, why = ?refusal.to_string(), "session refused");
-            self.tell(
-                Service::Control,
-                &ControlNotice::Refused { session, refusal },
-                &[],
-            );
+        let taken = self.take_start(start, fds);
+        self.or_refuse(session, taken);
+    }
+
+    /// The look through a workspace is over.
+    pub(super) fn workspace_looked(&mut self) {
+        if let Some((order, found)) = self.looking.next() {
+            let session = order.start.session;
+            let launched = self.launch_session(order, found);
+            self.or_refuse(session, launched);
         }
     }
 
-    fn try_start_session(&mut self, start: Start, fds: Vec<OwnedFd>) -> Result<(), StartRefusal> {
-        let order = |why: String| Err(StartRefusal::Order { why });
+    fn or_refuse(&mut self, session: SessionId, begun: Result<(), StartRefusal>) {
+        if let Err(refusal) = begun {
+            self.refuse(session, refusal);
+        }
+    }
+
+    fn refuse(&mut self, session: SessionId, refusal: StartRefusal) {
+        tracing::warn!(%session, why = ?refusal.to_string(), "session refused");
+        self.tell(
+            Service::Control,
+            &ControlNotice::Refused { session, refusal },
+            &[],
+        );
+    }
+
+    /// Takes an order whose workspace is to be looked through first, or launches its session at once.
+    fn take_start(&mut self, start: Start, fds: Vec<OwnedFd>) -> Result<(), StartRefusal> {
         let mut fds = fds.into_iter();
         let caller = self.caller_of(fds.next(), start.caller_uid)?;
-        let fds: Vec<OwnedFd> = fds.collect();
+        let order = Ordered {
+            start,
+            caller,
+            fds: fds.collect(),
+        };
+        let terms = self.terms(&order)?;
+        if terms.workspace.is_none() {
+            return self.launch_session(order, Vec::new());
+        }
+        let folder = order.folder()?;
+        let session = order.start.session;
+        let look = move || refused::workspace::look(folder);
+        self.looking
+            .begin(caller, session, order, look)
+            .map_err(|error| failed("its workspace", &error))
+    }
+
+    /// Whether the order may be, and what follows from it. What is looked at here takes no time.
+    fn terms(&self, ordered: &Ordered) -> Result<Terms, StartRefusal> {
+        let order = |why: String| Err(StartRefusal::Order { why });
+        let Ordered { start, caller, fds } = ordered;
         if self.mode != Mode::Serving {
             return order("custodyd is starting or ending; try again".into());
         }
         if !self.slots.is_serving(Service::Gate) {
             return order("the gate is being started again; try again".into());
         }
-        if self.sessions.contains_key(&start.session) {
+        if self.sessions.contains_key(&start.session) || self.looking.has(start.session) {
             return order(format!("session {} lives already", start.session));
         }
         let Some(policy) = self.checked.policies.get(&start.policy) else {
@@ -186,19 +254,39 @@ impl Custodyd {
             }
         }
         let workspace = match (&start.workspace, fds.get(1)) {
-            (Some(path), Some(fd)) => Some(self.check_workspace(fd, path, caller, profile)?),
+            (Some(path), Some(fd)) => Some(self.check_workspace(fd, path, *caller, profile)?),
             (None | Some(_), _) => None,
         };
-        let kept = match (start.workspace, fds.get(1)) {
-            (Some(path), Some(fd)) => Some(Kept {
-                folder: fd
-                    .try_clone()
-                    .map_err(|error| failed("fcntl(2) of the workspace", &error))?,
-                path,
-            }),
-            (None | Some(_), _) => None,
-        };
+        Ok(Terms {
+            limits,
+            profile,
+            read_only,
+            workspace,
+        })
+    }
 
+    /// Launches what is ordered. `found` is what lies in its workspace.
+    fn launch_session(
+        &mut self,
+        ordered: Ordered,
+        found: Vec<Finding>,
+    ) -> Result<(), StartRefusal> {
+        // Again: much may have changed while the workspace was looked through.
+        let terms = self.terms(&ordered)?;
+        let Terms {
+            limits,
+            profile,
+            read_only,
+            workspace,
+        } = terms;
+        let kept = match &ordered.start.workspace {
+            Some(path) => Some(Kept {
+                folder: ordered.folder()?,
+                path: path.clone(),
+            }),
+            None => None,
+        };
+        let Ordered { start, fds, .. } = ordered;
         let command = fds.first().ok_or_else(|| StartRefusal::Order {
             why: "the command did not come".into(),
         })?;
@@ -231,7 +319,7 @@ impl Custodyd {
         let looked = match meanwhile {
             Some(looked) => looked,
             None => {
-                let findings = self.look_at_order(profile, command, fds.get(1))?;
+                let findings = self.look_at_order(profile, command, found)?;
                 plan.uid = self.unshared_uid(profile)?;
                 plan.gid = plan.uid;
                 if self
@@ -417,13 +505,15 @@ impl Custodyd {
     }
 
     pub(super) fn stop_session(&mut self, id: SessionId, why: &str) {
+        if self.looking.forget(id) {
+            self.refuse(id, before_it_started(why));
+            return;
+        }
         let Some(session) = self.sessions.get(&id) else {
             return;
         };
         let last = match session.phase {
-            Phase::Launching => Last::Refused(StartRefusal::Order {
-                why: format!("the session was ended before it started: {why}"),
-            }),
+            Phase::Launching => Last::Refused(before_it_started(why)),
             Phase::Running => Last::Ended(End::Stopped { why: why.into() }),
             Phase::Ending(_) => return,
         };
@@ -431,6 +521,9 @@ impl Custodyd {
     }
 
     pub(super) fn end_all_sessions(&mut self, why: &str) {
+        for id in self.looking.forget_all() {
+            self.refuse(id, before_it_started(why));
+        }
         let ids: Vec<SessionId> = self.sessions.keys().copied().collect();
         for id in ids {
             self.stop_session(id, why);
@@ -472,6 +565,12 @@ fn holds_state(profile: Profile, found: String) -> StartRefusal {
     let finding = Finding::new(Refused::WorkspaceHoldsState, found);
     refusal(profile, std::slice::from_ref(&finding))
         .unwrap_or(StartRefusal::Order { why: finding.found })
+}
+
+fn before_it_started(why: &str) -> StartRefusal {
+    StartRefusal::Order {
+        why: format!("the session was ended before it started: {why}"),
+    }
 }
 
 /// `SIGKILL`, or the number of a real-time signal.

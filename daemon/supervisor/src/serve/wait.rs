@@ -28,6 +28,7 @@ pub(super) enum Ready {
     Channel(u64),
     Denials,
     Ended(u64),
+    Looked,
     Orders(Service),
     Signals,
     Words(u64),
@@ -47,8 +48,12 @@ pub(super) fn signals() -> Result<SignalFd, ServeError> {
 impl Custodyd {
     /// Waits until something is readable or a timer runs out.
     pub(super) fn wait(&self, signals: &SignalFd) -> Result<Vec<Ready>, ServeError> {
-        let mut what = vec![Ready::Signals, Ready::Denials];
-        let mut fds = vec![readable(signals.as_fd()), readable(self.hooks.as_fd())];
+        let mut what = vec![Ready::Signals, Ready::Denials, Ready::Looked];
+        let mut fds = vec![
+            readable(signals.as_fd()),
+            readable(self.hooks.as_fd()),
+            readable(self.looking.as_fd()),
+        ];
         for service in Service::ALL {
             if let Some(channel) = self.slots.channel(service) {
                 what.push(Ready::Orders(service));
