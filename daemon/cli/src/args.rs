@@ -13,7 +13,7 @@ use gate::{
 const EXIT_CODES: &str = "\
 Exit codes:
   0        done
-  1        what was checked is not good (doctor, policy check, ledger verify, replay)
+  1        what was checked is not good (doctor, policy check, ledger verify, replay, why)
   2        the command line is wrong
   125      custody itself failed, or refused; the reason is on standard error
   126      the command of `run` could not be executed
