@@ -196,7 +196,7 @@ fn no_plan_makes_a_session_in_the_hosts_own_mount_namespace() {
 /// A file beside the system's own, open to nobody but root; what a session's four ways to write
 /// or truncate it come to; and what it is afterwards.
 #[cfg(test)]
-fn attacked_system_file(without: &[Layer]) -> (String, String) {
+fn attacked_system_file(start: impl FnOnce(Start, &Path) -> Start) -> (String, String) {
     let folder = tempfile::tempdir_in("/usr/local").unwrap();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), mode).unwrap();
@@ -221,7 +221,7 @@ for act in (
 ",
         file.display()
     );
-    let ended = Start::python(&script).without(without).run();
+    let ended = start(Start::python(&script), folder.path()).run();
     let said = ended.text().to_owned();
     (said, std::fs::read_to_string(file).unwrap())
 }
@@ -240,12 +240,31 @@ fn the_systems_files_are_held_by_the_mount_and_the_uid_each_by_itself() {
         ),
         (&[Layer::Landlock, Layer::MountNamespace], &["EACCES"]),
     ] {
-        let (said, left) = attacked_system_file(without);
+        let (said, left) = attacked_system_file(|start, _| start.without(without));
         let said: Vec<&str> = said.split(' ').collect();
         assert_eq!((said.len(), left.as_str()), (4, "kept"), "{without:?}");
         let refused = said.iter().all(|answer| answers.contains(answer));
         assert!(refused, "without {without:?}: {said:?}");
     }
+}
+
+#[test]
+fn what_a_policy_shows_below_usr_is_held_by_its_mount_though_anyone_may_write_it() {
+    if !can_run() {
+        return;
+    }
+    let (said, left) = attacked_system_file(|mut start, folder| {
+        for name in ["", "file"] {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+            std::fs::set_permissions(folder.join(name), mode).unwrap();
+        }
+        start.read_only = vec![folder.to_owned()];
+        start
+    });
+    assert_eq!(
+        (said.as_str(), left.as_str()),
+        ("EROFS EROFS EROFS EROFS", "kept")
+    );
 }
 
 #[test]
@@ -257,7 +276,7 @@ fn alone_landlock_holds_the_systems_files_against_writing_but_not_against_trunca
         .into_iter()
         .filter(|it| *it != Layer::Landlock)
         .collect();
-    let (said, left) = attacked_system_file(&without);
+    let (said, left) = attacked_system_file(|start, _| start.without(&without));
     assert_eq!(
         (said.as_str(), left.as_str()),
         ("EACCES EACCES done done", "")
