@@ -5,17 +5,25 @@
 //! *record* must have been selected by somebody with authority. It was when
 //!
 //! 1. the call that brought it had arguments, all of them authored by the person (or selected in their turn), and
-//!    what came is one record: no list on the way to the value has two items; or
+//!    what came is one record: no list on the way to the value has two items, and no object two records; or
 //! 2. another of the record's own system fields is a text that the person's words have (`name: "Ada
-//!    Quill"` selects `email`); a field that anyone may write never selects, since anyone may write the
+//!    Quill"` selects `email`), and no other record of the list says the same there: of two of a name
+//!    somebody has to choose; a field that anyone may write never selects, since anyone may write the
 //!    person's words there; or
 //! 3. the session made it: it is the result of an effect that was itself allowed or approved.
 //!
 //! A value that stands in no record (a bare text, an item of a list of texts) is selected by nothing but 3.
 
-use alloc::{collections::BTreeSet, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    string::String,
+    vec::Vec,
+};
 
-use crate::json::{self, Value};
+use crate::{
+    json::{self, Value},
+    lineage::squash,
+};
 
 /// The most bytes of selected values of a session together. What is beyond is not selected: a question
 /// more, never one less.
@@ -140,24 +148,21 @@ impl<'a> Walk<'a> {
         match value {
             Value::List(items) => {
                 let alone = alone && items.len() == 1;
-                for (index, item) in items.iter().enumerate() {
-                    path.push(Step::Item(index));
-                    // Texts of a list are no record, but what the session made is its own whole.
-                    self.descend(item, path, alone, self.performed.effect, new);
-                    path.pop();
-                }
+                // Texts of a list are no record, but what the session made is its own whole.
+                let inside = items.iter().enumerate();
+                let inside = inside.map(|(index, it)| (Step::Item(index), it));
+                self.siblings(
+                    &inside.collect::<Vec<_>>(),
+                    path,
+                    alone,
+                    self.performed.effect,
+                    new,
+                );
             }
             Value::Object(members) => {
-                let selected = self.performed.effect
-                    || (self.by_call && alone)
-                    || members
-                        .iter()
-                        .any(|(name, member)| self.names(name, member, path));
-                for (name, member) in members {
-                    path.push(Step::Member(name));
-                    self.descend(member, path, alone, selected, new);
-                    path.pop();
-                }
+                let mut names = members.iter();
+                let selected = names.any(|(name, member)| self.names(name, member, path));
+                self.record(members, path, alone, selected, new);
             }
             Value::Bool(_) | Value::Int(_) | Value::Null | Value::Real(_) | Value::Text(_) => {
                 if selected && (self.performed.is_system)(path) {
@@ -165,6 +170,66 @@ impl<'a> Walk<'a> {
                 }
             }
         }
+    }
+
+    /// One record: `selected` if something in it says so.
+    fn record(
+        &self,
+        members: &'a BTreeMap<String, Value>,
+        path: &mut Vec<Step<'a>>,
+        alone: bool,
+        selected: bool,
+        new: &mut Vec<&'a Value>,
+    ) {
+        let selected = selected || self.performed.effect || (self.by_call && alone);
+        // Records by their ids, or two lists, are several records.
+        let alone = alone && members.values().filter(|it| holds_record(it)).count() < 2;
+        let inside = members.iter().map(|(name, it)| (Step::Member(name), it));
+        self.siblings(&inside.collect::<Vec<_>>(), path, alone, selected, new);
+    }
+
+    /// What stands side by side in a list or a record, which is `selected` itself or not.
+    fn siblings(
+        &self,
+        all: &[(Step<'a>, &'a Value)],
+        path: &mut Vec<Step<'a>>,
+        alone: bool,
+        selected: bool,
+        new: &mut Vec<&'a Value>,
+    ) {
+        let named = self.named(all, path);
+        for (index, (step, value)) in all.iter().enumerate() {
+            path.push(*step);
+            if let Value::Object(members) = value {
+                self.record(members, path, alone, named.contains(&index), new);
+            } else {
+                self.descend(value, path, alone, selected, new);
+            }
+            path.pop();
+        }
+    }
+
+    /// The numbers of the records side by side that the person's words name, each by a text that no other
+    /// one has in the same place.
+    fn named(&self, all: &[(Step<'a>, &'a Value)], path: &mut Vec<Step<'a>>) -> BTreeSet<usize> {
+        let mut by: BTreeMap<(&str, String), Option<usize>> = BTreeMap::new();
+        for (index, (step, value)) in all.iter().enumerate() {
+            let Value::Object(members) = value else {
+                continue;
+            };
+            path.push(*step);
+            for (name, member) in members {
+                if let Value::Text(text) = member
+                    && self.names(name, member, path)
+                {
+                    by.entry((name, squash(text)))
+                        .and_modify(|it| *it = None)
+                        .or_insert(Some(index));
+                }
+            }
+            path.pop();
+        }
+        by.into_values().flatten().collect()
     }
 
     /// Whether this member is a system's own text that the person's words have.
@@ -179,6 +244,15 @@ impl<'a> Walk<'a> {
         let system = (self.performed.is_system)(path);
         path.pop();
         system && (self.performed.is_said)(member)
+    }
+}
+
+/// Whether a record stands in `value`, or directly in a list that it is.
+fn holds_record(value: &Value) -> bool {
+    match value {
+        Value::Object(_) => true,
+        Value::List(items) => items.iter().any(|it| matches!(it, Value::Object(_))),
+        Value::Bool(_) | Value::Int(_) | Value::Null | Value::Real(_) | Value::Text(_) => false,
     }
 }
 

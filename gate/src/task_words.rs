@@ -90,6 +90,9 @@ fn words(text: &str) -> impl Iterator<Item = ((usize, usize), String)> {
             to = at.saturating_add(character.len_utf8());
             if character.is_ascii() {
                 word.push(character.to_ascii_lowercase());
+            } else if character.to_lowercase().all(|it| it.is_ascii()) {
+                // KELVIN SIGN is no `K`.
+                word.push(character);
             } else {
                 word.extend(character.to_lowercase());
             }

@@ -252,11 +252,13 @@ pub(super) fn atom_or_day(store: &Store, wanted: &Atom, label: Label) -> Option<
     })
 }
 
+/// The longest code.
+const CODE_MAX: usize = 64;
+
 /// Where a long code stands in groups, under `label`: `GB29 NWBK 6016` for `GB29NWBK6016`.
 pub(super) fn grouped(store: &Store, query: &Query<'_>, label: Label) -> Option<(How, u32)> {
     /// What has fewer digits may be a name that two ordinary words happen to make.
     const DIGITS_MIN: usize = 8;
-    const CODE_MAX: usize = 64;
     let value = query.text.as_bytes();
     let digits = value.iter().filter(|it| it.is_ascii_digit()).count();
     let plain = value
@@ -269,10 +271,9 @@ pub(super) fn grouped(store: &Store, query: &Query<'_>, label: Label) -> Option<
     (1..value.len()).find_map(|cut| {
         let first = lower(query.text.get(..cut)?, &mut scratch);
         let hash = within(store.hasher.of(first), Domain::Words, label.bits());
-        let place = store
-            .table
-            .places(hash)
-            .find(|place| goes_on_in_groups(store, *place, value))?;
+        let place = store.table.places(hash).find(|place| {
+            starts_a_code(store, *place) && goes_on_in_groups(store, *place, value)
+        })?;
         Some((How::Grouped, place))
     })
 }
@@ -293,9 +294,28 @@ fn goes_on_in_groups(store: &Store, place: u32, value: &[u8]) -> bool {
         }
         left = left.get(word.len()..).unwrap_or_default();
         if left.is_empty() {
-            return true;
+            return !text.get(to..).is_some_and(goes_on_as_code);
         }
         end = to;
     }
     false
+}
+
+/// Whether no group of the same code stands before `place`.
+fn starts_a_code(store: &Store, place: u32) -> bool {
+    let before = store.text().get(..at(place)).unwrap_or("");
+    let Some(rest) = before.strip_suffix(' ') else {
+        return true;
+    };
+    let group = rest.bytes().rev().take_while(u8::is_ascii_alphanumeric);
+    !group.take(CODE_MAX).any(|it| it.is_ascii_digit())
+}
+
+/// Whether a group of the same code follows: a blank, and a word with digits.
+fn goes_on_as_code(rest: &str) -> bool {
+    let Some(rest) = rest.strip_prefix(' ') else {
+        return false;
+    };
+    let group = rest.bytes().take_while(u8::is_ascii_alphanumeric);
+    group.take(CODE_MAX).any(|it| it.is_ascii_digit())
 }

@@ -81,6 +81,9 @@ pub(super) fn link(word: &str) -> Option<Link<'_>> {
         };
         return of(kind, word);
     }
+    if let Some(from) = hidden_host(word) {
+        return of(LinkKind::Url, word.get(from..)?);
+    }
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     (digits >= CODE_DIGITS).then_some(Link {
         kind: LinkKind::Code,
@@ -97,6 +100,12 @@ fn is_host(text: &str) -> bool {
     let top = labels.next().unwrap_or("");
     let rest: Vec<&str> = labels.collect();
     let letters = top.chars().all(char::is_alphabetic) && top.chars().count() >= 2;
+    // An internationalised one (RFC 5890, 2.3.2.1), or an IPv4 address.
+    let letters = letters
+        || top
+            .get(..4)
+            .is_some_and(|it| it.eq_ignore_ascii_case("xn--"))
+        || (rest.len() == 3 && labels_are_octets(text));
     let label = |it: &&str| {
         !it.is_empty()
             && it
@@ -104,6 +113,30 @@ fn is_host(text: &str) -> bool {
                 .all(|c| c.is_alphanumeric() || c == '-' || c == '_')
     };
     letters && !rest.is_empty() && rest.iter().all(label)
+}
+
+fn labels_are_octets(text: &str) -> bool {
+    text.split('.').all(|it| it.parse::<u8>().is_ok())
+}
+
+/// Where in a word a host stands behind something else: `see:host.example`, `http:host.example`,
+/// `to=host.example/x`.
+fn hidden_host(word: &str) -> Option<usize> {
+    let of_host = |it: char| it.is_alphanumeric() || matches!(it, '-' | '_' | '.');
+    let mut from: usize = 0;
+    for piece in word.split(|it| !of_host(it)) {
+        let bare = piece.trim_matches('.');
+        if is_host(bare) {
+            let lead = piece
+                .len()
+                .saturating_sub(piece.trim_start_matches('.').len());
+            return Some(from.saturating_add(lead));
+        }
+        let next = from.saturating_add(piece.len());
+        let gap = word.get(next..).and_then(|it| it.chars().next());
+        from = next.saturating_add(gap.map_or(0, char::len_utf8));
+    }
+    None
 }
 
 fn url_host(url: &str) -> &str {

@@ -50,6 +50,7 @@ pub use hash::Key;
 pub use label::{Label, Labels, PatternError, STEPS_MAX};
 pub use link::{Link, LinkKind, links};
 pub use source::Source;
+pub(crate) use suspect::squash;
 
 use crate::json::Value;
 use store::Store;

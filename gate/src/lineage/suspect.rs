@@ -83,8 +83,8 @@ fn spelled_out(store: &Store, query: &Query<'_>, squashed: &str) -> Found {
     at.or_else(dots).or_else(letters)
 }
 
-/// The tokens of `text` without anything between them.
-fn squash(text: &str) -> String {
+/// The tokens of `text` without anything between them: what its spellings have in common.
+pub(crate) fn squash(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     fold::tokens(text, &mut Memo::default(), |token, _| {
         out.extend_from_slice(token);

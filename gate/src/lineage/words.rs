@@ -153,8 +153,8 @@ pub(super) enum Alike {
     Exact,
 }
 
-/// Whether `text` begins with `wanted`, but for case and for how much white space there is where
-/// there is some. Gives the length of what was read of `text`, too.
+/// Whether `text` begins with `wanted`, but for case and for white space where `wanted` has a single
+/// blank. Gives the length of what was read of `text`, too.
 pub(super) fn begins(text: &str, wanted: &str) -> Option<(Alike, usize)> {
     if text.as_bytes().starts_with(wanted.as_bytes()) {
         return Some((Alike::Exact, wanted.len()));
@@ -162,18 +162,26 @@ pub(super) fn begins(text: &str, wanted: &str) -> Option<(Alike, usize)> {
     let (mut read, mut left) = (text.chars(), wanted.chars().peekable());
     while let Some(want) = left.next() {
         let found = read.next()?;
-        if want.is_whitespace() {
+        if want == ' ' && !left.peek().is_some_and(|it| it.is_whitespace()) {
             if !found.is_whitespace() {
                 return None;
             }
-            while left.next_if(|it| it.is_whitespace()).is_some() {}
             let rest = read.as_str().trim_start();
             read = rest.chars();
-        } else if want != found && !want.to_lowercase().eq(found.to_lowercase()) {
+        } else if want != found && !same_but_for_case(want, found) {
             return None;
         }
     }
     Some((Alike::Cased, text.len().saturating_sub(read.as_str().len())))
+}
+
+/// Whether each is the other's capital or small letter. KELVIN SIGN has the small letter of `K` too, and
+/// is not it.
+fn same_but_for_case(one: char, other: char) -> bool {
+    let capital = |small: char, capital: char| {
+        small.to_uppercase().eq([capital]) && capital.to_lowercase().eq([small])
+    };
+    capital(one, other) || capital(other, one)
 }
 
 #[cfg(test)]

@@ -191,6 +191,21 @@ impl Misfit {
 }
 
 impl Kind {
+    /// Whether each value is a number from 0, of which there can be a sum. What could be negative would
+    /// give back what was spent.
+    pub(crate) fn is_amount(&self) -> bool {
+        match self {
+            Self::Integer { min, .. } => min.as_f64() >= 0.0,
+            Self::Number { min, .. } => *min >= 0.0,
+            Self::Boolean
+            | Self::Email { .. }
+            | Self::Enum { .. }
+            | Self::List { .. }
+            | Self::Object { .. }
+            | Self::String { .. } => false,
+        }
+    }
+
     /// The type's name in a policy.
     pub const fn name(&self) -> &'static str {
         match self {

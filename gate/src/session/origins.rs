@@ -60,11 +60,7 @@ pub(super) fn labels(rules: &ResultRules) -> lineage::Labels {
 }
 
 /// `labels` and one more. A pattern that is none labels nothing: the rest says what the field is.
-pub(super) fn with(
-    labels: lineage::Labels,
-    pattern: &str,
-    label: lineage::Label,
-) -> lineage::Labels {
+fn with(labels: lineage::Labels, pattern: &str, label: lineage::Label) -> lineage::Labels {
     match labels.clone().with(pattern, label) {
         Ok(labels) => labels,
         Err(_no_pattern) => labels,

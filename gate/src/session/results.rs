@@ -2,6 +2,7 @@
 //! selected ([`crate::selection`]).
 
 use alloc::{
+    collections::BTreeSet,
     string::{String, ToString as _},
     vec::Vec,
 };
@@ -10,11 +11,12 @@ use super::{Facts, Taint, origins};
 use crate::{
     call::Call,
     id::ToolName,
-    json::Value,
-    lineage::{self, Source},
+    json::{self, Value},
+    lineage::{self, Source, squash},
     mutant::Mutant,
     policy::{FieldLabel, Label, OriginClass, Place, Policy, Risk, Tool},
     selection::{Performed, Step},
+    task_words::TaskWords,
 };
 
 /// The shortest text of an argument that makes a field an echo of it.
@@ -23,29 +25,78 @@ const ECHO: usize = 3;
 /// The shortest text of a field that is an echo where it is a part of an argument.
 const CUT: usize = 6;
 
+/// The most texts and numbers of a call that are looked for, and the most fields that are found to be an
+/// echo. Beyond either nothing of the result is the system's: the time that this takes is the agent's to
+/// waste, and there is one gate.
+const MOST: usize = 64;
+
 /// What the agent put into a call that nobody trusted supplied: a system that repeats it, whole or in
-/// part, does not make it its own.
+/// part, or in another spelling, does not make it its own.
 #[derive(Default)]
 struct Echoes {
-    numbers: Vec<Value>,
-    texts: Vec<String>,
+    numbers: BTreeSet<String>,
+    /// In what their spellings have in common.
+    texts: BTreeSet<String>,
+}
+
+/// Where a result repeats the call.
+enum Echoed {
+    /// Perhaps everywhere.
+    All,
+    /// At these pointers (RFC 6901), and inside.
+    At(BTreeSet<String>),
+}
+
+impl Echoed {
+    fn has(&self, pointer: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::At(pointers) => pointers.contains(pointer),
+        }
+    }
 }
 
 impl Echoes {
-    const fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.numbers.is_empty() && self.texts.is_empty()
     }
 
     fn has_text(&self, text: &str) -> bool {
-        let cut = text.chars().count() >= CUT;
-        self.texts
-            .iter()
-            .any(|it| text.contains(it.as_str()) || (cut && it.contains(text)))
+        let text = squash(text);
+        let cut = text.len() >= CUT;
+        let in_number = |it: &String| it.len() >= ECHO && text.contains(it.as_str());
+        self.numbers.contains(&text)
+            || self.numbers.iter().any(in_number)
+            || self
+                .texts
+                .iter()
+                .any(|it| text.contains(it.as_str()) || (cut && it.contains(&text)))
     }
 
-    /// The pointer (RFC 6901) to each part of `value` that is an echo. Of an object with a name that is
-    /// one, nothing is the system's.
-    fn pointers(&self, value: &Value, pointer: &mut String, found: &mut Vec<String>) {
+    fn has_number(&self, number: &Value) -> bool {
+        let number = digits(number);
+        let in_text = |it: &String| *it == number || (number.len() >= ECHO && it.contains(&number));
+        self.numbers.contains(&number) || self.texts.iter().any(in_text)
+    }
+
+    /// Where `value` has an echo. Of an object with a name that is one, nothing is the system's.
+    fn find(&self, value: &Value) -> Echoed {
+        let mut found = BTreeSet::new();
+        if self.numbers.len().max(self.texts.len()) > MOST {
+            return Echoed::All;
+        }
+        self.pointers(value, &mut String::new(), &mut found);
+        if found.len() > MOST {
+            Echoed::All
+        } else {
+            Echoed::At(found)
+        }
+    }
+
+    fn pointers(&self, value: &Value, pointer: &mut String, found: &mut BTreeSet<String>) {
+        if found.len() > MOST {
+            return;
+        }
         match value {
             Value::List(items) => {
                 for (index, item) in items.iter().enumerate() {
@@ -55,20 +106,43 @@ impl Echoes {
                 }
             }
             Value::Object(members) if members.keys().any(|it| self.has_text(it)) => {
-                found.push(pointer.clone());
+                found.insert(pointer.clone());
             }
             Value::Object(members) => {
                 for (name, member) in members {
                     within(name, pointer, |it| self.pointers(member, it, found));
                 }
             }
-            Value::Text(text) if self.has_text(text) => found.push(pointer.clone()),
-            Value::Int(_) | Value::Real(_) if self.numbers.contains(value) => {
-                found.push(pointer.clone());
+            Value::Text(text) if self.has_text(text) => {
+                found.insert(pointer.clone());
+            }
+            Value::Int(_) | Value::Real(_) if self.has_number(value) => {
+                found.insert(pointer.clone());
             }
             Value::Bool(_) | Value::Int(_) | Value::Null | Value::Real(_) | Value::Text(_) => {}
         }
     }
+}
+
+/// The digits of a number: what a text has of it, however it is written there.
+fn digits(number: &Value) -> String {
+    squash(&String::from_utf8_lossy(&json::canonical(number)))
+}
+
+/// The labels of a result, of which nothing is a system's where it repeats the call.
+fn labels(tool: &Tool, echoed: &Echoed) -> lineage::Labels {
+    let untrusted = lineage::Labels::all(lineage::Label::Untrusted);
+    let Echoed::At(pointers) = echoed else {
+        return untrusted;
+    };
+    pointers
+        .iter()
+        .try_fold(origins::labels(&tool.result), |labels, pointer| {
+            // And what is inside, whatever a rule of the policy says of it.
+            let inside = alloc::format!("{pointer}/**");
+            labels.with(&inside, lineage::Label::Untrusted)
+        })
+        .unwrap_or(untrusted)
 }
 
 /// One step further in.
@@ -94,17 +168,14 @@ impl Facts {
             self.note(source, result, &labels);
             return self.record_taint(&call.tool);
         };
-        let mut echoes = Vec::new();
-        let said = self.echoes(tool, call);
-        if !said.is_empty() {
-            said.pointers(result, &mut String::new(), &mut echoes);
-        }
-        let labels = echoes
-            .iter()
-            .fold(origins::labels(&tool.result), |labels, pointer| {
-                origins::with(labels, pointer, lineage::Label::Untrusted)
-            });
-        self.select(tool, call, result, &echoes);
+        let echoes = self.echoes(tool, call);
+        let echoed = if echoes.is_empty() {
+            Echoed::At(BTreeSet::new())
+        } else {
+            echoes.find(result)
+        };
+        let labels = labels(tool, &echoed);
+        self.select(tool, call, result, &echoed);
         if self.taint.is_empty() || !Mutant::GateFirstResult.is_on() {
             self.note(source, result, &labels);
         }
@@ -130,7 +201,7 @@ impl Facts {
         Label::Untrusted
     }
 
-    fn select(&mut self, tool: &Tool, call: &Call, result: &Value, echoes: &[String]) {
+    fn select(&mut self, tool: &Tool, call: &Call, result: &Value, echoed: &Echoed) {
         let risk = tool
             .branch(&call.arguments)
             .map_or(tool.risk, |(_, branch)| branch.risk);
@@ -153,7 +224,7 @@ impl Facts {
             is_system: &|path| {
                 let mut pointer = String::new();
                 let mut places = Vec::new();
-                let mut echo = is_echo(echoes, &pointer);
+                let mut echo = echoed.has(&pointer);
                 for step in path {
                     let (place, name) = match step {
                         Step::Item(index) => (Place::Item(*index), index.to_string()),
@@ -162,11 +233,11 @@ impl Facts {
                     places.push(place);
                     pointer.push('/');
                     pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
-                    echo |= is_echo(echoes, &pointer);
+                    echo |= echoed.has(&pointer);
                 }
                 !echo && tool.result.of(&places) <= FieldLabel::System
             },
-            is_said: &|value| self.is_said(value),
+            is_said: &|value| self.is_said(value) && !is_nothing(value),
             result,
         });
         self.selection = selection;
@@ -185,26 +256,32 @@ impl Facts {
             if trusted {
                 continue;
             }
-            each_leaf(value, &mut |leaf| match leaf {
-                Value::Text(text) => {
-                    if text.chars().count() >= ECHO && self.find(leaf).class > OriginClass::System {
-                        echoes.texts.push(text.clone());
+            each_leaf(value, &mut |leaf| {
+                let full = echoes.numbers.len().max(echoes.texts.len()) > MOST;
+                match leaf {
+                    _ if full => {}
+                    Value::Text(text) => {
+                        let folded = squash(text);
+                        if folded.len() >= ECHO && self.find(leaf).class > OriginClass::System {
+                            echoes.texts.insert(folded);
+                        }
                     }
-                }
-                Value::Int(_) | Value::Real(_) => {
-                    if self.find(leaf).class > OriginClass::System {
-                        echoes.numbers.push(leaf.clone());
+                    Value::Int(_) | Value::Real(_) => {
+                        if self.find(leaf).class > OriginClass::System {
+                            echoes.numbers.insert(digits(leaf));
+                        }
                     }
+                    Value::Bool(_) | Value::List(_) | Value::Null | Value::Object(_) => {}
                 }
-                Value::Bool(_) | Value::List(_) | Value::Null | Value::Object(_) => {}
             });
         }
         echoes
     }
 }
 
-fn is_echo(echoes: &[String], pointer: &str) -> bool {
-    echoes.iter().any(|it| it == pointer)
+/// A word that every task has selects nothing.
+fn is_nothing(value: &Value) -> bool {
+    matches!(value, Value::Text(text) if TaskWords::is_nothing(text))
 }
 
 /// Calls `act` with each value in `value` that holds no other.

@@ -44,7 +44,9 @@ pub enum ScopeError {
         argument: ArgumentName,
     },
     /// A sum that no amount meets.
-    #[error("the scope's sum of `{argument}` of `{tool}` is not a number from 0")]
+    #[error(
+        "the scope's sum of `{argument}` of `{tool}` is not a number from 0, or the argument is none"
+    )]
     Sum {
         /// The tool.
         tool: ToolName,
@@ -81,7 +83,11 @@ impl Scope {
                     });
                 }
             }
-            if let Some((argument, _)) = it.sums.iter().find(|(_, most)| !is_amount(most)) {
+            let counted = |argument: &ArgumentName, most: &Value| {
+                let argument = tool.arguments.get(argument);
+                is_amount(most) && argument.is_some_and(|it| it.kind.is_amount())
+            };
+            if let Some((argument, _)) = it.sums.iter().find(|(name, most)| !counted(name, most)) {
                 return Err(ScopeError::Sum {
                     tool: name.clone(),
                     argument: argument.clone(),

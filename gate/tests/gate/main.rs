@@ -1,6 +1,7 @@
 //! What the gate promises, tried from outside.
 #![cfg(test)]
 
+mod attacks;
 mod boundary;
 mod branches;
 mod calls;

@@ -90,18 +90,8 @@ pub(super) fn tool(policy: &Rules, tool: &Tool) -> Result<(), Fault> {
     }
     for (name, most) in &tool.total.sums {
         let key = ["total", "sums", name.as_str()];
-        let least = match known(tool, name).map_err(|it| it.at(&key))? {
-            Kind::Integer { min, .. } => min.as_f64(),
-            Kind::Number { min, .. } => *min,
-            Kind::Boolean
-            | Kind::Email { .. }
-            | Kind::Enum { .. }
-            | Kind::List { .. }
-            | Kind::Object { .. }
-            | Kind::String { .. } => f64::NEG_INFINITY,
-        };
-        // What could be negative would give back what was spent.
-        if !(least >= 0.0 && *most >= 0.0) {
+        let kind = known(tool, name).map_err(|it| it.at(&key))?;
+        if !(kind.is_amount() && *most >= 0.0) {
             return Err(Problem::SumOfOther.at(&key));
         }
     }
