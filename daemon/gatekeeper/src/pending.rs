@@ -62,6 +62,8 @@ impl Waiting {
 /// The calls that wait, oldest first, and what became of those that did.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
+    /// Those of a turn that ended, until it is known what became of them.
+    ending: Vec<Waiting>,
     waiting: Vec<Waiting>,
     settled: VecDeque<(Digest, Answer)>,
 }
@@ -72,12 +74,13 @@ pub(crate) struct Full;
 
 impl Pending {
     pub(crate) fn find(&self, call: Digest) -> Option<&Waiting> {
-        self.waiting.iter().find(|it| it.call == call)
+        let mut all = self.waiting.iter().chain(&self.ending);
+        all.find(|it| it.call == call)
     }
 
     /// Whether one more may wait.
     pub(crate) fn room(&self) -> Result<(), Full> {
-        if self.waiting.len() < WAITING {
+        if self.waiting.len().saturating_add(self.ending.len()) < WAITING {
             Ok(())
         } else {
             Err(Full)
@@ -97,11 +100,20 @@ impl Pending {
         Some(self.waiting.remove(at))
     }
 
-    /// Takes every call out that waits for the end of its turn.
+    /// Takes every call out that waits for the end of its turn. Whoever asks for one again is told that it
+    /// waits, until it is [over](Self::over): it is not another call.
     pub(crate) fn take_turn(&mut self) -> Vec<Waiting> {
-        self.waiting
+        let taken: Vec<Waiting> = self
+            .waiting
             .extract_if(.., |it| it.waits_for == For::Turn)
-            .collect()
+            .collect();
+        self.ending.extend(taken.iter().cloned());
+        taken
+    }
+
+    /// A call of a turn that ended waits for that no longer.
+    pub(crate) fn over(&mut self, call: Digest) {
+        self.ending.retain(|it| it.call != call);
     }
 
     /// Takes every call out.

@@ -35,9 +35,8 @@ pub(crate) fn begin(
     waits_for: For,
 ) -> Answer {
     let digest = held.digest();
-    if waits_for == For::Turn
-        && let Some(answer) = session.pending.borrow_mut().settled(digest)
-    {
+    // Though it would now be held: it was performed before what holds it came.
+    if let Some(answer) = session.pending.borrow_mut().settled(digest) {
         return call::numbered(answer, asked.number);
     }
     if let Some(waiting) = session.pending.borrow().find(digest) {
@@ -156,6 +155,7 @@ pub(crate) fn end_turn(keeper: &Rc<Keeper>, session: &Rc<Session>) {
         for waiting in deferred {
             let answer = commit(&keeper, &session, &waiting).await;
             let mut pending = session.pending.borrow_mut();
+            pending.over(waiting.call);
             pending.settle(waiting.call, answer);
         }
     }));
@@ -201,6 +201,7 @@ async fn commit(keeper: &Rc<Keeper>, session: &Rc<Session>, waiting: &Waiting) -
         }
         // What holds it now was not there when it was deferred.
         Verdict::Defer(held) | Verdict::Hold(held) => {
+            session.pending.borrow_mut().over(waiting.call);
             begin(keeper, session, asked, &held, For::Person)
         }
         Verdict::Refuse(refusal) => call::refuse(keeper, session, asked, None, refusal),

@@ -121,6 +121,27 @@ fn a_deferred_call_is_performed_at_the_end_of_its_turn_and_its_result_waits_for_
 }
 
 #[test]
+fn a_call_of_a_turn_that_ends_is_not_another_call_when_it_is_asked_for_again() {
+    let mut bench = Bench::start();
+    let mut vault = bench.vault();
+    let mut front = bench.office("Close the month 2024-05");
+    let (pending, ..) = front.held("close_month", MAY);
+    assert_eq!(bench.tell(Told::TurnEnd), None);
+    let asked = vault.asked();
+    // It is being performed.
+    assert_eq!(front.held("close_month", MAY).0, pending);
+    vault.done(asked.number, br#"{"closed":true}"#);
+    eventually(|| matches!(bench.records().last(), Some(Decision::Done { .. })));
+    assert_eq!(bench.tell(Told::TurnEnd), None);
+    let _sent = front.send("close_month", MAY);
+    assert!(matches!(front.answer(), Answer::Done { .. }));
+    let records = bench.records();
+    let deferred = |it: &Decision| matches!(it, Decision::Deferred { .. });
+    let allowed = |it: &Decision| matches!(it, Decision::Allowed { .. });
+    assert_eq!((of(&records, deferred), of(&records, allowed)), (1, 1));
+}
+
+#[test]
 fn the_end_of_a_turn_sees_what_came_in_since() {
     let mut bench = Bench::start();
     let mut vault = bench.vault();
