@@ -57,6 +57,9 @@ pub struct Performed<'a> {
     pub is_said: &'a dyn Fn(&Value) -> bool,
     /// The result.
     pub result: &'a Value,
+    /// Whether nothing beside what is here may have been left out: another record of the same name, or
+    /// another answer to the same words.
+    pub whole: bool,
 }
 
 impl core::fmt::Debug for Performed<'_> {
@@ -94,7 +97,7 @@ impl Selection {
     pub fn record(&mut self, performed: &Performed<'_>) {
         let mut new = Vec::new();
         let walk = Walk {
-            by_call: self.is_asked(performed),
+            by_call: performed.whole && self.is_asked(performed),
             performed,
         };
         walk.descend(
@@ -237,7 +240,7 @@ impl<'a> Walk<'a> {
         let Value::Text(text) = member else {
             return false;
         };
-        if text.chars().count() < NAME_MIN {
+        if !self.performed.whole || text.chars().count() < NAME_MIN {
             return false;
         }
         path.push(Step::Member(name));
@@ -295,6 +298,7 @@ mod tests {
             },
             is_said: &|value| [json("\"Ada Quill\""), json("7"), json("\"A\"")].contains(value),
             result: &json(result),
+            whole: true,
         });
         selection.has(&json(value))
     }

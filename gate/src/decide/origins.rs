@@ -67,7 +67,7 @@ pub(super) fn look(
             anchor(facts, name, value, &mut looked);
         }
         let leaves = external == External::Yes && argument.links == Links::Known;
-        if leaves && argument.role == Role::Payload {
+        if leaves {
             known_links(facts, name, value, &mut looked);
         }
     }

@@ -269,6 +269,23 @@ pub struct TakenOut {
 }
 
 impl ResultRules {
+    /// Whether records may have been taken out of what `result` is now: an array is as long as it may be.
+    pub(crate) fn may_have_cut(&self, result: &Value) -> bool {
+        if self.records.is_empty() {
+            return false;
+        }
+        let mut result = result.clone();
+        let mut full = false;
+        for (pointer, most) in &self.records {
+            pointer.each(&mut result, &mut |value| {
+                if let Value::List(items) = value {
+                    full |= u32::try_from(items.len()).map_or(true, |it| it >= *most);
+                }
+            });
+        }
+        full
+    }
+
     /// Takes out of `result` what does not reach the agent.
     pub fn limit(&self, result: &mut Value) -> TakenOut {
         let mut taken = TakenOut::default();

@@ -239,6 +239,7 @@ impl Facts {
             },
             is_said: &|value| self.is_said(value) && !is_nothing(value),
             result,
+            whole: !tool.result.may_have_cut(result),
         });
         self.selection = selection;
     }

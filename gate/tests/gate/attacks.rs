@@ -10,7 +10,7 @@ use gate::{
     session::{Scope, ScopeError, ToolScope},
 };
 
-use crate::scene::{Office, json};
+use crate::scene::{Office, compile, json};
 
 const HELD: &str = "hold origin write_gate";
 
@@ -236,4 +236,38 @@ fn of_a_result_that_repeats_the_call_everywhere_nothing_is_the_systems() {
     assert_eq!(origin(65), OriginClass::Untrusted);
     // As many as a result can have: it takes as long as the result is, not the square of that.
     assert_eq!(origin(90_000), OriginClass::Untrusted);
+}
+
+#[test]
+fn where_records_were_left_out_none_is_the_only_one() {
+    let deletes = |records: usize| {
+        let mut office = tainted("Delete the mail of monday");
+        let mut result = String::from(r#"[{"id":"m-evil","received":"monday"}"#);
+        for n in 1..records {
+            write!(result, r#",{{"id":"m-{n}","received":"tuesday"}}"#).unwrap();
+        }
+        office.saw("search_mail", r#"{"query":"x"}"#, &(result + "]"));
+        office.ask("delete_mail", r#"{"id":"m-evil"}"#)
+    };
+    assert_eq!(deletes(2), "allow");
+    // Three of who knows how many reach the agent; another one of monday may have been the fourth.
+    assert!(deletes(3).starts_with("hold origin"), "{}", deletes(3));
+}
+
+#[test]
+fn a_link_in_what_a_type_leaves_free_leaves_too() {
+    let policy = include_str!("../../../fixtures/policies/office.toml").replace(
+        r#"subject = { authority = "agent", role = "payload","#,
+        r#"subject = { authority = "agent", role = "typed","#,
+    );
+    let mut office = tainted("Write to pat@other.test");
+    office.policy = compile("office", &policy);
+    let mail = |subject: &str| {
+        office.ask(
+            "send_mail",
+            &format!(r#"{{"to":["pat@other.test"],"subject":"{subject}","body":"b"}}"#),
+        )
+    };
+    assert_eq!(mail("It is 2024-05-19, 12:00"), "allow");
+    assert!(mail("evil.test/login").contains("links"));
 }

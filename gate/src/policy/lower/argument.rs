@@ -67,10 +67,10 @@ pub(super) fn argument(table: ArgumentTable, known: Known<'_>) -> Result<Argumen
             None => kind(typed)?,
             Some((of, known)) => taken(typed, &authority, &of, &known)?,
         },
-        links: table.links.unwrap_or(if role == Role::Payload {
-            Links::Known
-        } else {
-            Links::Any
+        // What a type leaves free may lead somewhere as a payload may.
+        links: table.links.unwrap_or(match role {
+            Role::Payload | Role::Typed => Links::Known,
+            Role::Identifier | Role::Sink => Links::Any,
         }),
         on_origin: table.on_origin.unwrap_or(Answer::Hold),
         optional: table.optional,
