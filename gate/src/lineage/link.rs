@@ -1,6 +1,6 @@
 //! Addresses inside a text: what a payload could lead its reader to, or send to.
 
-use alloc::vec::Vec;
+use alloc::{string::String, vec::Vec};
 
 use super::words::Words;
 
@@ -47,6 +47,11 @@ pub fn links(text: &str) -> Vec<Link<'_>> {
 
 /// `word` as an address, or the address that it ends with.
 pub(super) fn link(word: &str) -> Option<Link<'_>> {
+    if !word.is_ascii()
+        && let Some(found) = disguised(word)
+    {
+        return Some(found);
+    }
     // Most words are none, and long texts have many.
     let plain = |it: u8| !matches!(it, b'.' | b'/' | b':' | b'@') && !it.is_ascii_digit();
     if word.bytes().all(plain) {
@@ -87,6 +92,28 @@ pub(super) fn link(word: &str) -> Option<Link<'_>> {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     (digits >= CODE_DIGITS).then_some(Link {
         kind: LinkKind::Code,
+        text: word,
+    })
+}
+
+/// `word` as an address, where it is one for whoever does not see what nobody sees, and reads full-width
+/// letters and signs as others (UTS 46, section 4).
+fn disguised(word: &str) -> Option<Link<'_>> {
+    let unseen = |it: &char| matches!(it, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}');
+    let narrow = |it: char| match it {
+        '\u{ff01}'..='\u{ff5e}' => {
+            char::from_u32(u32::from(it).saturating_sub(0xfee0)).unwrap_or(it)
+        }
+        '\u{ff61}' => '.',
+        other => other,
+    };
+    let usual = |it: char| narrow(it) == it && !unseen(&it);
+    if word.chars().all(usual) {
+        return None;
+    }
+    let plain: String = word.chars().filter(|it| !unseen(it)).map(narrow).collect();
+    link(&plain).map(|it| Link {
+        kind: it.kind,
         text: word,
     })
 }

@@ -173,6 +173,12 @@ fn a_link_is_found_behind_whatever_stands_before_it() {
         "185.220.101.44/login",
         "evil.xn--p1ai/x",
         "see~evil.test&x=1",
+        "evil\u{ff0e}test/x",
+        "evil\u{ff61}test",
+        "\u{ff45}vil.test",
+        "evil\u{200b}.test",
+        "ev\u{ad}il.te\u{2060}st",
+        "eve\u{ff20}evil.test",
     ] {
         assert!(
             mail(hidden).contains("links"),
@@ -187,6 +193,7 @@ fn a_link_is_found_behind_whatever_stands_before_it() {
         "e.g. this",
         "3.5/4.5",
         "a=b",
+        "caf\u{e9}\u{200b}s",
     ] {
         assert_eq!(mail(plain), "allow", "{plain}: {:?}", links(plain));
     }

@@ -310,3 +310,17 @@ fn a_session_that_was_told_too_much_is_closed_alone_and_says_why() {
     vault.done(asked.number, b"{}");
     assert!(matches!(other.answer(), Answer::Done { .. }));
 }
+
+#[test]
+fn a_call_counts_from_when_it_is_let_through_not_from_when_it_ends() {
+    let mut bench = Bench::start();
+    let mut vault = bench.vault();
+    let mut front = bench.office("Pay the gas, 1, 2 and 3");
+    // Two in a minute, says the policy. Neither is answered yet.
+    for amount in 1..=2 {
+        let _sent = front.send("pay", &format!(r#"{{"amount":{amount},"payee":"Gas"}}"#));
+        let _asked = vault.asked();
+    }
+    let (rule, _) = front.refused("pay", r#"{"amount":3,"payee":"Gas"}"#);
+    assert_eq!(rule, "rate");
+}
