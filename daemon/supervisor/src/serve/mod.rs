@@ -12,12 +12,13 @@
 //! | [`heads`] | the newest lines of the two chains, in the journal |
 //! | [`launched`] | what custody-launch reported of a session |
 //! | [`looking`] | workspaces that are looked through before their sessions start |
+//! | [`orders`] | from control's order to a launcher that has the plan |
 //! | [`over`] | a session of which nothing is left |
 //! | [`plans`] | what each of our programs may see |
 //! | [`refusing`] | configurations that a session's profile refuses |
 //! | [`say`] | errors and names in the words of messages |
 //! | [`services`] | control, gate, vault, resolver: started, linked, started again |
-//! | [`sessions`] | a session from the order to its killing |
+//! | [`sessions`] | a session to its killing |
 //! | [`spares`] | launchers that are ready before there is a session |
 //! | [`standing`] | whether the layers of a session suffice |
 //! | [`wait`] | what became readable, or which timer runs out |
@@ -33,6 +34,7 @@ mod heads;
 mod hooked;
 mod launched;
 mod looking;
+mod orders;
 mod over;
 mod plans;
 mod refusing;
@@ -68,9 +70,10 @@ use crate::{
 
 use heads::Heads;
 use looking::Looking;
+use orders::Ordered;
 use say::chain;
 use services::{Service, Slots};
-use sessions::{Ordered, Session};
+use sessions::Session;
 use spares::Spares;
 use wait::{Ready, signals};
 use workers::Worker;
