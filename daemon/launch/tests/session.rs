@@ -283,6 +283,31 @@ fn a_symlink_below_tmp_does_not_resolve() {
 }
 
 #[test]
+fn the_listener_takes_bytes_and_no_descriptor() {
+    if !can_run() {
+        return;
+    }
+    let (probe, _other) = custody_sys::channel::pair_stream().unwrap();
+    let refused = custody_sys::channel::Rights::Refused;
+    if !custody_sys::channel::set_rights(&probe, refused).unwrap() {
+        println!("not attempted: needs SO_PASSRIGHTS (Linux 6.16)");
+        return;
+    }
+    // Before it is accepted, for nobody does so here.
+    let ended = Start::python(
+        "import array, os, socket\n\
+         s = socket.socket(socket.AF_UNIX)\n\
+         s.connect('/run/custody/session.sock')\n\
+         print(s.send(b'x'), end=' ')\n\
+         rights = array.array('i', [os.open('/dev/null', os.O_RDONLY)])\n\
+         try: s.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])\n\
+         except OSError as error: print(error.errno)",
+    )
+    .run();
+    assert_eq!(ended.text(), "1 1", "EPERM: {}", ended.text());
+}
+
+#[test]
 fn the_listener_is_there_and_whoever_has_it_is_reached() {
     if !can_run() {
         return;
