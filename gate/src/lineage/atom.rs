@@ -128,7 +128,10 @@ pub(super) fn whole(text: &str) -> Option<Vec<Written>> {
         }
     });
     gap(text.get(from..).unwrap_or("?"));
-    (only && !atoms.is_empty() && atoms.len() < 4).then_some(atoms)
+    // Numbers in a row are a code, which is another one in another order.
+    let number = |it: &Written| matches!(it.atom, Atom::Number(_));
+    let code = atoms.len() > 1 && atoms.iter().any(number);
+    (only && !code && !atoms.is_empty() && atoms.len() < 4).then_some(atoms)
 }
 
 const fn is_number_byte(byte: u8) -> bool {
@@ -550,6 +553,7 @@ mod tests {
         assert!(whole("2024-05-19T12:00:00Z").is_some_and(|it| it.len() == 2));
         assert!(whole("$1,200.50").is_some_and(|it| it.len() == 1));
         assert_eq!(whole("room 12"), None);
+        assert_eq!(whole("12 7"), None);
         assert_eq!(whole(""), None);
     }
 

@@ -103,6 +103,8 @@ pub(super) fn words(store: &Store, query: &Query<'_>, label: Label) -> Option<(H
     let lead = query.text.get(..first)?;
     let rest = query.text.get(first..)?;
     let behind = query.text.len().saturating_sub(last);
+    // Some groups of a code are another code.
+    let in_groups = is_code_in_groups(query.text);
     let alike = |place: u32| -> Option<Alike> {
         let before = store.text().get(..at(place))?;
         if !before.ends_with(lead) {
@@ -113,7 +115,9 @@ pub(super) fn words(store: &Store, query: &Query<'_>, label: Label) -> Option<(H
         let ends = at(place).saturating_add(len).saturating_sub(behind);
         let count = query.words.len().saturating_sub(1);
         let (_, to) = Words::starting(store.text(), at(place)).nth(count)?;
-        (to == ends).then_some(alike)
+        let behind = store.text().get(to..).unwrap_or("");
+        let part = in_groups && (!starts_a_code(store, place) || goes_on_as_code(behind));
+        (to == ends && !part).then_some(alike)
     };
     let mut best = None;
     each_row(
@@ -252,13 +256,21 @@ pub(super) fn atom_or_day(store: &Store, wanted: &Atom, label: Label) -> Option<
     })
 }
 
+/// Whether `text` is a long code in groups: `GB29 NWBK 6016`.
+fn is_code_in_groups(text: &str) -> bool {
+    let plain = |it: u8| it.is_ascii_alphanumeric() || it == b' ';
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    digits >= DIGITS_MIN && text.len() <= CODE_MAX && text.contains(' ') && text.bytes().all(plain)
+}
+
+/// What has fewer digits may be a name that two ordinary words happen to make.
+const DIGITS_MIN: usize = 8;
+
 /// The longest code.
 const CODE_MAX: usize = 64;
 
 /// Where a long code stands in groups, under `label`: `GB29 NWBK 6016` for `GB29NWBK6016`.
 pub(super) fn grouped(store: &Store, query: &Query<'_>, label: Label) -> Option<(How, u32)> {
-    /// What has fewer digits may be a name that two ordinary words happen to make.
-    const DIGITS_MIN: usize = 8;
     let value = query.text.as_bytes();
     let digits = value.iter().filter(|it| it.is_ascii_digit()).count();
     let plain = value

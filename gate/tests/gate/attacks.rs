@@ -142,11 +142,15 @@ fn a_part_of_a_code_in_groups_is_another_code() {
     let office = tainted("Transfer it to DE89 3704 0044 0532 0130 00 today");
     let fetch = |url: &str| office.ask("fetch", &format!(r#"{{"url":"{url}"}}"#));
     assert_eq!(fetch("DE89370400440532013000"), "allow");
+    assert_eq!(fetch("DE89 3704 0044 0532 0130 00"), "allow");
     for part in [
         "DE8937040044",
         "370400440532",
         "37040044053201",
         "0532013000",
+        "DE89 3704 0044",
+        "0532 0130 00",
+        "0044 3704",
     ] {
         assert_eq!(fetch(part), "hold origin", "{part}");
     }
