@@ -213,10 +213,14 @@ impl Walk {
         self.findings.push(Finding::new(which, name));
     }
 
-    /// What is there and cannot be opened may be anything; what was removed meanwhile is nothing.
+    /// What is there and cannot be opened may be anything. What was removed meanwhile is nothing, and
+    /// so is what became a link: no link is followed here, nor would the session come out of its own
+    /// root by one.
     fn unseen(&mut self, place: &Path, error: &io::Error) {
         let is_own = place.as_os_str().is_empty();
-        if error.kind() == io::ErrorKind::NotFound && !is_own {
+        let is_gone = error.kind() == io::ErrorKind::NotFound
+            || error.raw_os_error() == Some(nix::libc::ELOOP);
+        if is_gone && !is_own {
             return;
         }
         if self.findings.len() >= FOUND_MAX {
@@ -289,6 +293,26 @@ mod tests {
                 (Refused::WorkspaceSocket, "`a/app` in it"),
             ]
         );
+    }
+
+    #[test]
+    fn a_folder_that_became_a_link_meanwhile_is_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/etc", folder.path().join("was-a-folder")).unwrap();
+        let root = path::folder(folder.path()).unwrap();
+        let mut walk = Walk {
+            end: Instant::now() + Duration::from_secs(600),
+            findings: Vec::new(),
+            beyond: None,
+            entries: 0,
+            opened: 0,
+        };
+        let place = Path::new("was-a-folder");
+        let error = walk.list(root.as_fd(), place).unwrap_err();
+        walk.unseen(place, &error);
+        assert_eq!(walk.findings, []);
+        walk.unseen(Path::new(""), &error);
+        assert_eq!(walk.findings.len(), 1);
     }
 
     #[test]
