@@ -22,8 +22,8 @@ use crate::{
 /// The descriptor of this channel in control, gate and vault.
 pub const CHANNEL_FD: i32 = 3;
 
-/// The most sessions that one [`ControlNotice::Counted`] speaks of: each takes 30 bytes at most.
-pub const COUNTED_MAX: usize = 1_000;
+/// The most sessions that one [`ControlNotice::Counted`] speaks of: each takes 37 bytes at most.
+pub const COUNTED_MAX: usize = 800;
 
 /// The most addresses that one worker's egress holds: what a name usually has, twice.
 pub const EGRESS_MAX: usize = 16;
