@@ -1,5 +1,5 @@
 //! Names of a workspace that change while programs outside go by them: a folder and a symlink,
-//! exchanged without a pause.
+//! exchanged in bursts.
 
 use std::{
     fs, io,
@@ -11,6 +11,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
+    time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
@@ -28,8 +29,25 @@ use crate::{
 /// How many sessions are started while the names change.
 const STARTS: usize = 15;
 
+/// How many are tried at most until one is up: what is a symlink just then is refused.
+const STARTS_MAX: usize = 150;
+
+/// So many exchanges follow each other without a pause. Odd: each pause finds the other one there.
+const BURST: usize = 65;
+
+/// Between two bursts: about what the start of a session takes.
+const PAUSE: Duration = Duration::from_millis(4);
+
+/// A session that begins during the exchange would be refused more often than not: the program says
+/// by this file, in the workspace, that it runs.
+const RUNS: &str = "runs";
+
+/// How long nothing is exchanged without its word.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// A program that looks first whether it is a link, and opens it then.
 const CARELESS: &str = "import os, sys
+open(sys.argv[2], 'w').close()
 for _ in range(300000):
     try:
         if os.path.islink(sys.argv[1]):
@@ -62,7 +80,7 @@ macro_rules! exchanged {
                 arguments: ["-I", "-S", "-c", CARELESS]
                     .into_iter()
                     .map(String::from)
-                    .chain([scene.workspace().join($name).display().to_string()])
+                    .chain([$name, RUNS].map(|it| scene.workspace().join(it).display().to_string()))
                     .collect(),
                 input: String::new(),
             },
@@ -73,7 +91,7 @@ macro_rules! exchanged {
             notes: &[
                 "the reach arm is a program that looks first and opens then, as many do; in a \
                  session the same program finds nothing, and fifteen more sessions are started \
-                 meanwhile: the run fails unless one at least was started",
+                 meanwhile, or more until one is up: the run fails unless one at least was",
                 "at its end nothing of ours looks into a workspace",
             ],
             ..Attempt::BASE
@@ -124,11 +142,19 @@ fn begin(scene: &Scene, at: &Place, name: &'static str) -> anyhow::Result<()> {
     symlink(&outside, &link)?;
     let over = Arc::new(AtomicBool::new(false));
     let stop = Arc::clone(&over);
+    let runs = scene.workspace().join(RUNS);
     let done = thread::spawn(move || {
+        let end = Instant::now() + PATIENCE;
+        while !runs.exists() && !stop.load(Ordering::Relaxed) && Instant::now() < end {
+            thread::sleep(Duration::from_millis(1));
+        }
         let mut times = 0_usize;
         while !stop.load(Ordering::Relaxed) {
-            let done = renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE);
-            times = times.saturating_add(usize::from(done.is_ok()));
+            for _ in 0..BURST {
+                let done = renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE);
+                times = times.saturating_add(usize::from(done.is_ok()));
+            }
+            thread::sleep(PAUSE);
         }
         times
     });
@@ -161,6 +187,11 @@ fn end(
     for path in [scene.workspace().join(name), link(scene)] {
         remove(&path)?;
     }
+    // Not there where the program did not begin.
+    match fs::remove_file(scene.workspace().join(RUNS)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        Err(_) | Ok(()) => {}
+    }
     fs::remove_dir_all(private(scene, &at.nonce))?;
     anyhow::ensure!(
         times > STARTS,
@@ -174,7 +205,10 @@ fn starts(scene: &Scene, workspace: &Path, name: &str) -> anyhow::Result<Option<
     let secret = scene.workspace().join(name).join("secret");
     let mut own = 0_usize;
     let mut last = String::new();
-    for _ in 0..STARTS {
+    for number in 0..STARTS_MAX {
+        if number >= STARTS && own > 0 {
+            break;
+        }
         let output = interfere::session(scene, &scene.recipient)
             .arg("--workdir")
             .arg(workspace)
