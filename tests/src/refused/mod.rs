@@ -23,6 +23,7 @@ mod plan;
 pub mod provoked;
 pub(crate) mod served;
 pub mod table;
+mod tracer;
 
 use custody_wire::refused::Refused;
 use serde::{Deserialize, Serialize};

@@ -26,11 +26,7 @@ use custody_wire::{layer::Layer, profile::Profile};
 use nix::{
     libc,
     mount::{MntFlags, MsFlags, mount, umount2},
-    sys::{
-        ptrace,
-        resource::{Resource, getrlimit, setrlimit},
-        wait::waitpid,
-    },
+    sys::resource::{Resource, getrlimit, setrlimit},
     unistd::Pid,
 };
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -38,6 +34,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use super::{
     place::{PLAIN, Place, Setting, listen},
     plan::{Planned, UID},
+    tracer,
 };
 use crate::{
     ground::words,
@@ -179,20 +176,17 @@ pub(crate) fn custodyd_by_tracer() -> anyhow::Result<String> {
     let canary = format!("canary-{}", scene::random()?);
     let folder = place.host.workspace(&canary)?;
     let pid = Pid::from_raw(place.host.pid("custodyd")?);
-    ptrace::seize(pid, ptrace::Options::empty()).context("PTRACE_SEIZE")?;
     let mut run = place.run(PLAIN, Profile::Dev);
     run.arg("--workdir").arg(&folder);
-    let mut child = run
-        .args(["--", "/bin/sleep", "60"])
-        .stderr(Stdio::piped())
-        .spawn()?;
-    let started = place.host.wait("the session runs", || {
-        place.host.log().contains("session runs")
-    });
-    ptrace::interrupt(pid)?;
-    waitpid(pid, None)?;
-    let found = is_in_memory(pid, canary.as_bytes());
-    ptrace::detach(pid, None)?;
+    run.args(["--", "/bin/sleep", "60"]).stderr(Stdio::piped());
+    let session = || -> anyhow::Result<_> {
+        let child = run.spawn()?;
+        let runs = || place.host.log().contains("session runs");
+        Ok((child, place.host.wait("the session runs", runs)))
+    };
+    let (session, found) =
+        tracer::traced(pid, session, |pid| is_in_memory(pid, canary.as_bytes()))?;
+    let (mut child, started) = session?;
     // custody-control stops the session when its caller is gone.
     child.kill()?;
     let output = child.wait_with_output()?;

@@ -16,16 +16,13 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 use custody_wire::{profile::Profile, refused::Refused};
-use nix::{
-    libc,
-    sys::{ptrace, wait::waitpid},
-    unistd::Pid,
-};
+use nix::{libc, unistd::Pid};
 
 use super::{
     astray::{Astray, RAN},
     inject,
     place::{PLAIN, Place, SECRETS, SHOWN, Setting, listen},
+    tracer,
 };
 use crate::ground::words;
 
@@ -399,11 +396,8 @@ fn traced(program: &str, refusing: Profile) -> anyhow::Result<String> {
     let place = Place::set()?;
     starts(&place, &mut place.run(PLAIN, refusing))?;
     let pid = Pid::from_raw(place.host.pid(program)?);
-    ptrace::seize(pid, ptrace::Options::empty()).context("ptrace(2)")?;
-    let said = refused_session(&place, &mut place.run(PLAIN, refusing));
-    ptrace::interrupt(pid)?;
-    waitpid(pid, None)?;
-    ptrace::detach(pid, None)?;
+    let refused = || refused_session(&place, &mut place.run(PLAIN, refusing));
+    let (said, ()) = tracer::traced(pid, refused, |_| ())?;
     // And afterwards sessions start again.
     starts(&place, &mut place.run(PLAIN, refusing))?;
     said
