@@ -92,7 +92,10 @@ pub fn kill_gate(scene: &Scene) {
                 let new = usize::try_from(before).ok().and_then(|at| bytes.get(at..));
                 String::from_utf8_lossy(new.unwrap_or_default())
                     .lines()
-                    .any(|line| line.contains("custody-gate") && line.contains("ended"))
+                    // Of a session only its first reason is said, which may be another.
+                    .any(|line| {
+                        line.contains("the service ended") && line.contains("service=\"gate\"")
+                    })
             })
         })
     });
