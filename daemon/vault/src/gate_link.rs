@@ -203,15 +203,18 @@ mod tests {
         runtime.block_on(test);
     }
 
+    fn hello() -> Answer {
+        Answer::Hello {
+            audience: Digest::of(Domain::Key, b"a vault"),
+            epoch: [1; 16],
+        }
+    }
+
     #[test]
     fn a_gate_that_reads_many_records_before_it_speaks_is_waited_for() {
         paused(async {
             let (ours, theirs) = UnixStream::pair().unwrap();
             let (mut from, mut to) = ours.into_split();
-            let hello = Answer::Hello {
-                audience: Digest::of(Domain::Key, b"a vault"),
-                epoch: [1; 16],
-            };
             let key = SigningKey::from_bytes(&[7; 32]).verifying_key();
             let slow = async move {
                 let (mut from, mut to) = theirs.into_split();
@@ -222,6 +225,7 @@ mod tests {
                     .unwrap();
                 frame::read_async::<Answer>(&mut from).await.unwrap()
             };
+            let hello = hello();
             let (met, heard) = tokio::join!(meet(&mut from, &mut to, &hello), slow);
             assert_eq!(met.unwrap(), key);
             assert!(matches!(heard, Answer::Hello { .. }));
@@ -233,12 +237,8 @@ mod tests {
         paused(async {
             let (ours, theirs) = UnixStream::pair().unwrap();
             let (mut from, mut to) = ours.into_split();
-            let hello = Answer::Hello {
-                audience: Digest::of(Domain::Key, b"a vault"),
-                epoch: [1; 16],
-            };
             drop(theirs);
-            let met = meet(&mut from, &mut to, &hello).await;
+            let met = meet(&mut from, &mut to, &hello()).await;
             assert!(matches!(met, Err(LinkError::Channel(_))));
         });
     }
