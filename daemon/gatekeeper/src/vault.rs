@@ -148,7 +148,6 @@ impl Link {
             number,
             permit,
             call,
-            approval: None,
         });
         Ok(Performing {
             queue: self.queue.clone(),

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Message,
     agent::{ARGUMENTS_CAP, RESULT_CAP},
-    session::Signed,
 };
 
 /// gate → vault.
@@ -31,8 +30,6 @@ pub enum Request {
         permit: Vec<u8>,
         /// The complete call in RFC 8785 form. The vault takes its digest itself.
         call: Vec<u8>,
-        /// The statement that a reviewer signed, where the call's tool needs one.
-        approval: Option<Signed>,
     },
 }
 

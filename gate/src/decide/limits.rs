@@ -11,7 +11,6 @@ use super::{
     shape::{Arguments, because},
 };
 use crate::{
-    approval::{self, Needs},
     id::ToolName,
     policy::{ActionClass, Confirm, Policy, Recipients, Risk, Tool, listed},
     session::{Facts, amount},
@@ -103,9 +102,7 @@ pub(super) fn confirmation(
     let confirmed = policy.confirmation();
     let caught: Vec<&ActionClass> = classes.intersection(&confirmed.classes).collect();
     let first = tool.confirm == Confirm::First && facts.history().approved(name) == 0;
-    let why = if approval::needs_of(policy, tool, classes, risk) == Needs::Signature {
-        alloc::format!("a reviewer signs each call of this kind of `{name}`")
-    } else if tool.confirm == Confirm::Always {
+    let why = if tool.confirm == Confirm::Always {
         alloc::format!("a person confirms each call of `{name}`")
     } else if first {
         alloc::format!("a person confirms the first call of `{name}` in a session")

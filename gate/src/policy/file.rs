@@ -25,7 +25,6 @@ use crate::{
     id::{CatalogueName, CredentialLabel, OwnedName, PolicyName, ToolName, ValueName},
     policy::{
         ActionClass, Answer, Boundary, Confirmation, Connector, GateMode, Label, Profile, Risk,
-        SignedFor,
     },
     request::Method,
     session::RESOURCE,
@@ -116,7 +115,6 @@ impl Default for WriteGateTable {
 pub(super) struct ConfirmTable {
     pub(super) classes: BTreeSet<ActionClass>,
     pub(super) risks: BTreeSet<Risk>,
-    pub(super) signature: SignedFor,
 }
 
 impl From<ConfirmTable> for Confirmation {
@@ -124,7 +122,6 @@ impl From<ConfirmTable> for Confirmation {
         Self {
             classes: table.classes,
             risks: table.risks,
-            signature: table.signature,
         }
     }
 }

@@ -1,7 +1,6 @@
 //! What the gate promises, tried from outside.
 #![cfg(test)]
 
-mod approval;
 mod attacks;
 mod boundary;
 mod branches;

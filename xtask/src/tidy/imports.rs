@@ -17,6 +17,7 @@ const FLOORS: &[&[&str]] = &[
         "custody-replay",
         "custody-service",
     ],
+    &["custody-approvals"],
     // Its library tidies the workspaces that it changed, for custodyd.
     &["custody-launch"],
     &[

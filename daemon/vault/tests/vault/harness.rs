@@ -519,7 +519,6 @@ impl Gate {
             number,
             permit,
             call,
-            approval: None,
         })
         .await;
         number
