@@ -10,6 +10,8 @@ use sha2::{Digest as _, Sha256};
 /// one kind of thing is never the digest of another.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Domain {
+    /// What a reviewer says to a call: the statement, in RFC 8785 form.
+    Approval,
     /// A call: the tool's name and every argument, in RFC 8785 form.
     Call,
     /// An Ed25519 public key: what a key is called (key id, audience).
@@ -25,6 +27,7 @@ pub enum Domain {
 impl Domain {
     const fn tag(self) -> &'static [u8] {
         match self {
+            Self::Approval => b"custody approval v1\0",
             Self::Call => b"custody call v1\0",
             Self::Key => b"custody key v1\0",
             Self::Line => b"custody line v1\0",

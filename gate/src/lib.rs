@@ -11,6 +11,7 @@
 //! | the bytes are read, with one meaning | [`json`] | front, gate, vault |
 //! | the call is decided on, by the policy and the session's facts | [`policy`], [`session`], [`decide`] | gate |
 //! | the decision is recorded | [`record`], [`chain`] | gate |
+//! | a person approves what is held | [`approval`] | the reviewer's program, gate, vault |
 //! | what was allowed becomes a permit | [`permit`] | gate |
 //! | the permit is verified, and its call read again | [`permit`], [`call`] | vault |
 //! | the call becomes a request, held against the floor | [`request`], [`floor`], [`address`] | vault |
@@ -23,6 +24,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod address;
+pub mod approval;
 pub mod call;
 pub mod chain;
 pub mod decide;

@@ -16,6 +16,8 @@ pub enum Mutant {
     EffectScrubber,
     /// The last of two equal keys counts.
     FrontStrictJson,
+    /// What a reviewer approved is not compared with the call that waits.
+    GateApprovalDigest,
     /// What must be a trusted value may be any.
     GateAuthority,
     /// The end of a turn holds nothing.
@@ -44,6 +46,10 @@ pub enum Mutant {
     GateUntrustedWords,
     /// Every refusal is logged.
     SupervisorDenialPace,
+    /// A statement is taken for whatever call it comes with.
+    VaultApprovalCall,
+    /// A statement is taken whoever signed it.
+    VaultApprovalSignature,
     /// A permit is spent as often as it comes.
     VaultPermitReuse,
     /// A permit is taken whoever signed it.
@@ -52,11 +58,12 @@ pub enum Mutant {
 
 impl Mutant {
     /// All, in the order of their names.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 23] = [
         Self::CliTerminalFilter,
         Self::CliWorkdirSymlinks,
         Self::EffectScrubber,
         Self::FrontStrictJson,
+        Self::GateApprovalDigest,
         Self::GateAuthority,
         Self::GateCommit,
         Self::GateEcho,
@@ -71,6 +78,8 @@ impl Mutant {
         Self::GateTaint,
         Self::GateUntrustedWords,
         Self::SupervisorDenialPace,
+        Self::VaultApprovalCall,
+        Self::VaultApprovalSignature,
         Self::VaultPermitReuse,
         Self::VaultPermitSignature,
     ];
@@ -82,6 +91,7 @@ impl Mutant {
             Self::CliWorkdirSymlinks => "cli-workdir-symlinks",
             Self::EffectScrubber => "effect-scrubber",
             Self::FrontStrictJson => "front-strict-json",
+            Self::GateApprovalDigest => "gate-approval-digest",
             Self::GateAuthority => "gate-authority",
             Self::GateCommit => "gate-commit",
             Self::GateEcho => "gate-echo",
@@ -96,6 +106,8 @@ impl Mutant {
             Self::GateTaint => "gate-taint",
             Self::GateUntrustedWords => "gate-untrusted-words",
             Self::SupervisorDenialPace => "supervisor-denial-pace",
+            Self::VaultApprovalCall => "vault-approval-call",
+            Self::VaultApprovalSignature => "vault-approval-signature",
             Self::VaultPermitReuse => "vault-permit-reuse",
             Self::VaultPermitSignature => "vault-permit-signature",
         }
@@ -108,6 +120,7 @@ impl Mutant {
             Self::CliWorkdirSymlinks => "a workspace is the folder that its path names",
             Self::EffectScrubber => "no answer shows the credential",
             Self::FrontStrictJson => "a message has one meaning",
+            Self::GateApprovalDigest => "an approval is of the call that was shown",
             Self::GateAuthority => "a verified argument is the application's value",
             Self::GateCommit => "every moment of a call's life asks the same",
             Self::GateEcho => "what a system repeats of a call does not become its own",
@@ -122,6 +135,8 @@ impl Mutant {
             Self::GateTaint => "a tainted session calls only what its policy lets it",
             Self::GateUntrustedWords => "untrusted content never makes an answer more lenient",
             Self::SupervisorDenialPace => "a flood of refusals does not fill the log",
+            Self::VaultApprovalCall => "a signed statement is of the call that it comes with",
+            Self::VaultApprovalSignature => "a confirmed call has a reviewer's signature",
             Self::VaultPermitReuse => "a permit is spent once",
             Self::VaultPermitSignature => "a permit is the gate's",
         }

@@ -139,7 +139,9 @@ impl Control {
                     answer @ (Answer::Done
                     | Answer::Ended { .. }
                     | Answer::Give
+                    | Answer::Pending(_)
                     | Answer::Sessions(_)
+                    | Answer::Shown(_)
                     | Answer::Started { .. }
                     | Answer::Status { .. }) => return Ok(answer),
                 },

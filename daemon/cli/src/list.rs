@@ -71,8 +71,10 @@ pub fn tell(socket: &Path, session: SessionId, what: &args::Tell) -> anyhow::Res
         Answer::Done => Ok(Exit::Done),
         Answer::Ended { .. }
         | Answer::Give
+        | Answer::Pending(_)
         | Answer::Refused { .. }
         | Answer::Sessions(_)
+        | Answer::Shown(_)
         | Answer::Started { .. }
         | Answer::Status { .. } => bail!(UNEXPECTED),
     }

@@ -2,7 +2,7 @@
 
 use custody_wire::{
     frame::{self, FrameError},
-    session::{Answer, Open, Request, Told},
+    session::{Answer, Open, Over, Request, Told, Waits},
 };
 use gate::id::SessionId;
 use tokio::{
@@ -84,7 +84,8 @@ impl Gate {
         match answer.await {
             Ok(Answer::Done) => Ok(()),
             Ok(Answer::Refused { why }) => Err(OpenError::Refused { why }),
-            Err(_dropped) => Err(OpenError::Gone),
+            // These are never handed on as answers.
+            Ok(Answer::Over(_) | Answer::Waits(_)) | Err(_) => Err(OpenError::Gone),
         }
     }
 }
@@ -95,7 +96,9 @@ async fn carry(stream: UnixStream, mut asked: mpsc::Receiver<Asked>) -> FrameErr
     let reading = async move {
         loop {
             match frame::read_async::<Answer>(&mut read).await {
-                Ok(answer) => {
+                Ok(Answer::Over(over)) => unasked_over(&over),
+                Ok(Answer::Waits(waits)) => unasked_waits(&waits),
+                Ok(answer @ (Answer::Done | Answer::Refused { .. })) => {
                     if tell.send(answer).await.is_err() {
                         return FrameError::Closed;
                     }
@@ -130,4 +133,19 @@ async fn carry(stream: UnixStream, mut asked: mpsc::Receiver<Asked>) -> FrameErr
         why = reading => why,
         why = asking => why,
     }
+}
+
+/// A call waits for a person.
+fn unasked_waits(waits: &Waits) {
+    tracing::info!(
+        session = %waits.session,
+        pending = waits.decision.position,
+        tool = %waits.tool,
+        "a call waits for a person"
+    );
+}
+
+/// A call waits for a person no longer.
+fn unasked_over(over: &Over) {
+    tracing::info!(session = %over.session, pending = over.pending, "a call waits no longer");
 }

@@ -170,6 +170,13 @@ async fn obey(service: &Service, client: &mut Client, caller: &Caller) -> Result
                 let sessions = service.sessions.seen_by(caller);
                 client.send(&Answer::Sessions(sessions), &[]).await?;
             }
+            Request::Approve { .. }
+            | Request::Pending
+            | Request::Refuse { .. }
+            | Request::Show { .. } => {
+                let why = "this version's service keeps no approvals".into();
+                client.send(&Answer::Refused { why }, &[]).await?;
+            }
             Request::Signal { .. } => {
                 let why = "this connection runs no session".into();
                 client.send(&Answer::Refused { why }, &[]).await?;

@@ -55,6 +55,9 @@ pub(crate) async fn serve(keeper: &Rc<Keeper>, mut stream: UnixStream) -> FrameE
                 keeper.close(session, Closer::Control);
                 Answer::Done
             }
+            Request::Answer(answered) => Answer::Refused {
+                why: format!("no call {} waits", answered.pending),
+            },
             Request::Tell { session, told } => tell::tell(keeper, session, told),
         };
         if let Err(error) = frame::write_async(&mut stream, &answer).await {

@@ -148,6 +148,7 @@ impl Link {
             number,
             permit,
             call,
+            approval: None,
         });
         Ok(Performing {
             queue: self.queue.clone(),

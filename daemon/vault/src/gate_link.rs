@@ -147,6 +147,7 @@ async fn read(mut from: OwnedReadHalf, vault: &Rc<Vault>, link: &Rc<Link>) -> Li
                 number,
                 permit,
                 call,
+                approval: _,
             }) => {
                 let (vault, link) = (Rc::clone(vault), Rc::clone(link));
                 match vault.place() {

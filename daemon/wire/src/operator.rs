@@ -10,7 +10,11 @@
 
 use std::collections::BTreeMap;
 
-use gate::id::{OwnedName, PolicyName, SessionId, ValueName};
+use gate::{
+    approval::{Needs, Scope},
+    digest::Digest,
+    id::{OwnedName, PolicyName, SessionId, ToolName, ValueName},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -18,7 +22,7 @@ use crate::{
     launch::WindowSize,
     layer,
     profile::Profile,
-    session::Told,
+    session::{Outcome, Signed, Told, Waits},
     supervise::{Counts, End},
 };
 
@@ -31,11 +35,34 @@ pub const BESIDE: u8 = 0;
 /// CLI → control.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum Request {
+    /// Approve a call that waits.
+    Approve {
+        /// Which.
+        of: Judged,
+        /// Once, or more often.
+        scope: Scope,
+        /// The statement that the caller signed, where the tool needs it.
+        signed: Option<Signed>,
+    },
     /// Which sessions are there?
     List,
+    /// Which calls wait for a person?
+    Pending,
+    /// Refuse a call that waits.
+    Refuse {
+        /// Which.
+        of: Judged,
+        /// Why; the agent is told.
+        why: String,
+    },
     /// Run a command confined. After [`Answer::Give`], beside [`BESIDE`]: the command memfd, then the
     /// workspace if `workspace`. For `custody doctor`'s policy nothing is asked for.
     Run(Run),
+    /// Show a call that waits, or waited.
+    Show {
+        /// What it is called.
+        pending: u64,
+    },
     /// Send a signal to the session that this connection runs.
     Signal {
         /// signal(7).
@@ -55,6 +82,17 @@ pub enum Request {
         /// What.
         told: Told,
     },
+}
+
+/// A call that a reviewer judges, by what he was shown.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
+pub struct Judged {
+    /// The session whose call it is.
+    pub session: SessionId,
+    /// What it is called.
+    pub pending: u64,
+    /// The digest of the bytes that were shown, taken by the program that showed them.
+    pub digest: Digest,
 }
 
 /// Run a command confined.
@@ -95,6 +133,8 @@ pub enum Answer {
     },
     /// The request may be: send what goes beside it.
     Give,
+    /// The calls that wait and that the caller may review, oldest first.
+    Pending(Vec<PendingView>),
     /// Not done.
     Refused {
         /// Why, and what to do now.
@@ -102,6 +142,8 @@ pub enum Answer {
     },
     /// The sessions that the caller may see.
     Sessions(Vec<SessionView>),
+    /// A call that waits, or waited.
+    Shown(Box<Shown>),
     /// The session runs. Beside it: the pty's master, or stdin, stdout and stderr.
     Started {
         /// Which.
@@ -120,6 +162,62 @@ pub enum Answer {
         /// The policies that the caller may use.
         policies: Vec<PolicyName>,
     },
+}
+
+/// A call in a list of those that wait.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct PendingView {
+    /// What it is called.
+    pub pending: u64,
+    /// The session whose call it is.
+    pub session: SessionId,
+    /// Its tool.
+    pub tool: ToolName,
+    /// The session's policy.
+    pub policy: PolicyName,
+    /// Who asked for the session.
+    pub caller_uid: u32,
+    /// Since when it waits, in milliseconds since 1970.
+    pub since: u64,
+    /// Until when it waits, in milliseconds since 1970.
+    pub expires: u64,
+    /// What it takes to approve it.
+    pub needs: Needs,
+    /// Why it waits: the first reason's rule.
+    pub rule: String,
+}
+
+/// A call that waits, or waited, whole.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Shown {
+    /// The call.
+    pub waits: Waits,
+    /// What became of it.
+    pub state: State,
+}
+
+/// What became of a call that waited, as control keeps it.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+pub enum State {
+    /// It was approved; what came of it is not known yet.
+    Approved {
+        /// By whom.
+        uid: u32,
+    },
+    /// It is over.
+    Over {
+        /// Who answered, if somebody did.
+        uid: Option<u32>,
+        /// What became of it.
+        outcome: Outcome,
+    },
+    /// It was refused; the gate has not said yet that it is over.
+    Refused {
+        /// By whom.
+        uid: u32,
+    },
+    /// It waits.
+    Waiting,
 }
 
 /// A session in a list.
@@ -144,6 +242,6 @@ pub struct SessionView {
 }
 
 impl Message for Answer {
-    const CAP: usize = 1 << 20;
+    const CAP: usize = 2 << 20;
     const KIND: u8 = 61;
 }

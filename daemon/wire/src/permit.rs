@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     Message,
     agent::{ARGUMENTS_CAP, RESULT_CAP},
+    session::Signed,
 };
 
 /// gate → vault.
@@ -30,6 +31,8 @@ pub enum Request {
         permit: Vec<u8>,
         /// The complete call in RFC 8785 form. The vault takes its digest itself.
         call: Vec<u8>,
+        /// The statement that a reviewer signed, where the call's tool needs one.
+        approval: Option<Signed>,
     },
 }
 

@@ -135,12 +135,7 @@ fn stakes(
     complete: &Arguments,
     added: &BTreeSet<ActionClass>,
 ) -> (BTreeSet<ActionClass>, Risk) {
-    let (declared, risk) = match branch {
-        Some((_, branch)) => (&branch.classes, branch.risk),
-        None => (&tool.classes, tool.risk),
-    };
-    let mut classes = tool.computed.classes(policy.domains(), complete);
-    classes.extend(declared);
+    let (mut classes, risk) = tool.stakes(policy.domains(), branch, complete);
     // `value_carrying` lightens a gate: the policy's word alone.
     classes.extend(added.iter().filter(|it| **it != ActionClass::ValueCarrying));
     (classes, risk)

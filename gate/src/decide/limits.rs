@@ -11,6 +11,7 @@ use super::{
     shape::{Arguments, because},
 };
 use crate::{
+    approval::{self, Needs},
     id::ToolName,
     policy::{ActionClass, Confirm, Policy, Recipients, Risk, Tool, listed},
     session::{Facts, amount},
@@ -102,7 +103,9 @@ pub(super) fn confirmation(
     let confirmed = policy.confirmation();
     let caught: Vec<&ActionClass> = classes.intersection(&confirmed.classes).collect();
     let first = tool.confirm == Confirm::First && facts.history().approved(name) == 0;
-    let why = if tool.confirm == Confirm::Always {
+    let why = if approval::needs_of(policy, tool, classes, risk) == Needs::Signature {
+        alloc::format!("a reviewer signs each call of this kind of `{name}`")
+    } else if tool.confirm == Confirm::Always {
         alloc::format!("a person confirms each call of `{name}`")
     } else if first {
         alloc::format!("a person confirms the first call of `{name}` in a session")

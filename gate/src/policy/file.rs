@@ -25,6 +25,7 @@ use crate::{
     id::{CatalogueName, CredentialLabel, OwnedName, PolicyName, ToolName, ValueName},
     policy::{
         ActionClass, Answer, Boundary, Confirmation, Connector, GateMode, Label, Profile, Risk,
+        SignedFor,
     },
     request::Method,
     session::RESOURCE,
@@ -115,6 +116,7 @@ impl Default for WriteGateTable {
 pub(super) struct ConfirmTable {
     pub(super) classes: BTreeSet<ActionClass>,
     pub(super) risks: BTreeSet<Risk>,
+    pub(super) signature: SignedFor,
 }
 
 impl From<ConfirmTable> for Confirmation {
@@ -122,6 +124,7 @@ impl From<ConfirmTable> for Confirmation {
         Self {
             classes: table.classes,
             risks: table.risks,
+            signature: table.signature,
         }
     }
 }

@@ -128,7 +128,7 @@ pub use labels::{FieldLabel, Pointer, PointerError, REDACTED, ResultRules, Taken
 pub use pattern::{Pattern, PatternError};
 pub use rules::{
     Answer, Boundary, Catalogue, Confirmation, Connector, Credential, Found, GateMode, Label,
-    Placement, Profile, SessionLimits, SessionRules, WriteGate,
+    Placement, Profile, SessionLimits, SessionRules, SignedFor, WriteGate,
 };
 pub use tool::{
     Argument, Authority, Branch, Commit, Confirm, Hints, Links, OnTaint, OriginClass, Rate,

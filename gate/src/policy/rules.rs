@@ -183,6 +183,25 @@ pub struct Confirmation {
     pub classes: BTreeSet<ActionClass>,
     /// By risk.
     pub risks: BTreeSet<Risk>,
+    /// Of these a reviewer signs each.
+    #[serde(default, skip_serializing_if = "SignedFor::is_empty")]
+    pub signature: SignedFor,
+}
+
+/// Which calls a reviewer signs, each alone.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SignedFor {
+    /// By action class.
+    pub classes: BTreeSet<ActionClass>,
+    /// By risk.
+    pub risks: BTreeSet<Risk>,
+}
+
+impl SignedFor {
+    fn is_empty(&self) -> bool {
+        self.classes.is_empty() && self.risks.is_empty()
+    }
 }
 
 /// A closed catalogue: what an argument may name, and the value that stands for each name. A name is

@@ -84,6 +84,22 @@ impl Tool {
         }
     }
 
+    /// What a call of this branch does to the world, as far as the policy says it, and what is at stake.
+    pub fn stakes(
+        &self,
+        own: &BTreeSet<String>,
+        branch: Option<(&str, &Branch)>,
+        arguments: &BTreeMap<ArgumentName, Value>,
+    ) -> (BTreeSet<ActionClass>, Risk) {
+        let (declared, risk) = match branch {
+            Some((_, branch)) => (&branch.classes, branch.risk),
+            None => (&self.classes, self.risk),
+        };
+        let mut classes = self.computed.classes(own, arguments);
+        classes.extend(declared);
+        (classes, risk)
+    }
+
     /// Whether a call of this branch may carry the argument.
     pub fn is_active(branch: Option<(&str, &Branch)>, name: &ArgumentName) -> bool {
         branch.is_none_or(|(_, branch)| branch.arguments.contains(name))
@@ -190,6 +206,8 @@ pub enum Confirm {
     First,
     /// None.
     Never,
+    /// Each, by his signature, which the vault verifies.
+    Signature,
 }
 
 /// To whom a tool's calls may go.

@@ -1,6 +1,7 @@
 //! What the gate promises, tried from outside.
 #![cfg(test)]
 
+mod approval;
 mod attacks;
 mod boundary;
 mod branches;

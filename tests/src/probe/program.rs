@@ -158,6 +158,7 @@ pub(super) fn forge_permit(socket: &Path, effect: &Effect, report: &mut Report) 
             number: 1,
             permit: b"forged".to_vec(),
             call: effect.body().into_bytes(),
+            approval: None,
         },
     ];
     for message in messages {

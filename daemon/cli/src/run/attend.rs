@@ -126,7 +126,11 @@ impl Attendance<'_> {
                     .context("the command's terminal or pipes")?;
                 Ok(None)
             }
-            Answer::Done | Answer::Sessions(_) | Answer::Status { .. } => {
+            Answer::Done
+            | Answer::Pending(_)
+            | Answer::Sessions(_)
+            | Answer::Shown(_)
+            | Answer::Status { .. } => {
                 bail!("the service answered something else; is it of another version?")
             }
         }

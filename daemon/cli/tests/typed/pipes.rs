@@ -186,8 +186,12 @@ fn signals_are_passed_on_and_the_command_decides() {
         kill(pid, signal).unwrap();
         match connection.hear().0 {
             Request::Signal { signal: passed } => assert_eq!(passed, signal as i32),
-            other @ (Request::List
+            other @ (Request::Approve { .. }
+            | Request::List
+            | Request::Pending
+            | Request::Refuse { .. }
             | Request::Run(_)
+            | Request::Show { .. }
             | Request::Status
             | Request::Stop { .. }
             | Request::Tell { .. }) => {

@@ -1,7 +1,7 @@
 //! The other ends of a gate's channels.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     fs,
     os::{
         fd::{AsFd as _, OwnedFd},
@@ -52,6 +52,8 @@ pub(crate) const CUSTOMER: &str = "customer@example.test";
 pub(crate) struct Bench {
     pub(crate) places: Folders,
     pub(crate) control: UnixStream,
+    /// What the gate said unasked while control waited for an answer.
+    unasked: VecDeque<session::Answer>,
     custodyd: Option<OwnedFd>,
     process: Process,
     dir: tempfile::TempDir,
@@ -191,6 +193,7 @@ impl Bench {
         Self {
             places,
             control,
+            unasked: VecDeque::new(),
             custodyd: Some(custodyd),
             process,
             dir,
@@ -268,7 +271,13 @@ impl Bench {
 
     pub(crate) fn ask_control(&mut self, request: &session::Request) -> session::Answer {
         frame::write(&mut self.control, request).unwrap();
-        frame::read(&mut self.control).unwrap()
+        loop {
+            let answer: session::Answer = frame::read(&mut self.control).unwrap();
+            if answer.is_asked() {
+                return answer;
+            }
+            self.unasked.push_back(answer);
+        }
     }
 
     /// A session with its front.
@@ -310,6 +319,7 @@ impl Bench {
         match self.ask_control(&session::Request::Tell { session, told }) {
             session::Answer::Done => None,
             session::Answer::Refused { why } => Some(why),
+            other @ (session::Answer::Over(_) | session::Answer::Waits(_)) => panic!("{other:?}"),
         }
     }
 
@@ -527,6 +537,7 @@ impl Vault {
                     number,
                     permit,
                     call,
+                    approval: _,
                 } => {
                     let expect = Expect {
                         audience: audience(),

@@ -519,6 +519,7 @@ impl Gate {
             number,
             permit,
             call,
+            approval: None,
         })
         .await;
         number

@@ -13,12 +13,17 @@ const GROUPS_MAX: usize = 16;
 const WORDS_MAX: usize = 64;
 
 pub(super) fn policy(policy: &Rules) -> Result<(), Fault> {
-    for (table, classes) in [
-        ("write_gate", &policy.write_gate.classes),
-        ("confirm", &policy.confirm.classes),
+    let confirm = &policy.confirm;
+    for (place, classes) in [
+        (&["write_gate", "classes"][..], &policy.write_gate.classes),
+        (&["confirm", "classes"], &confirm.classes),
+        (
+            &["confirm", "signature", "classes"],
+            &confirm.signature.classes,
+        ),
     ] {
         if classes.contains(&ActionClass::ValueCarrying) {
-            return Err(Problem::ValueCarryingGated.at(&[table, "classes"]));
+            return Err(Problem::ValueCarryingGated.at(place));
         }
     }
     let resource = policy.handoff.as_str();
