@@ -126,6 +126,8 @@ names! {
     PolicyName;
     /// Name of a role that a session may have.
     RoleName;
+    /// Name of a tenant: in whose name a session works.
+    TenantName;
     /// Name of a tool. Compared byte by byte: no case folding, no Unicode.
     ToolName;
     /// Name of a trusted value that the application supplies for a session.

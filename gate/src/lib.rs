@@ -34,6 +34,7 @@ pub mod floor;
 pub mod id;
 pub mod json;
 pub mod lineage;
+pub mod meaning;
 pub mod mutant;
 pub mod nanos;
 pub mod nonce;

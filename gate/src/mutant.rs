@@ -5,143 +5,90 @@
 //! `CUSTODY_MUTANT` names what is off, several joined by `+`. In every other build [`Mutant::is_on`]
 //! is false when it is compiled, and nothing of a mutant is in the program.
 
-/// A rule that is off.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Mutant {
+macro_rules! mutants {
+    ($($(#[$doc:meta])* $variant:ident $name:literal: $property:literal;)*) => {
+        /// A rule that is off.
+        #[derive(Clone, Copy, Debug, Eq, PartialEq)]
+        pub enum Mutant {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Mutant {
+            /// All, in the order of their names.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// Its stable name: whose rule, and which.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+
+            /// The property that it takes away.
+            pub const fn property(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $property,)*
+                }
+            }
+        }
+    };
+}
+
+// What it does; its name, whose rule it is first; the property that it takes away.
+mutants! {
     /// No terminal sequence is taken out of what a session writes.
-    CliTerminalFilter,
+    CliTerminalFilter "cli-terminal-filter": "what a session writes does nothing to a terminal";
     /// A workspace is opened through symlinks.
-    CliWorkdirSymlinks,
+    CliWorkdirSymlinks "cli-workdir-symlinks": "a workspace is the folder that its path names";
     /// The credential stays in answers.
-    EffectScrubber,
+    EffectScrubber "effect-scrubber": "no answer shows the credential";
     /// The last of two equal keys counts.
-    FrontStrictJson,
+    FrontStrictJson "front-strict-json": "a message has one meaning";
     /// What a reviewer approved is not compared with the call that waits.
-    GateApprovalDigest,
+    GateApprovalDigest "gate-approval-digest": "an approval is of the call that was shown";
     /// What must be a trusted value may be any.
-    GateAuthority,
+    GateAuthority "gate-authority": "a verified argument is the application's value";
     /// The end of a turn holds nothing.
-    GateCommit,
+    GateCommit "gate-commit": "every moment of a call's life asks the same";
     /// What a system repeats of the agent's words is the system's own.
-    GateEcho,
+    GateEcho "gate-echo": "what a system repeats of a call does not become its own";
     /// Arguments that a tool does not have are passed over.
-    GateExactArguments,
+    GateExactArguments "gate-exact-arguments": "a call has the arguments of its tool, and no others";
     /// Only what comes into a session that is not tainted is remembered.
-    GateFirstResult,
+    GateFirstResult "gate-first-result": "the order in which content came in does not matter";
     /// Every request stands on the floor.
-    GateFloor,
+    GateFloor "gate-floor": "a request stays on its credential's floor";
+    /// Whatever a call is bound to is what was meant.
+    GateMeaning "gate-meaning": "what a call means is vouched for by others than the agent";
     /// A value may come from anywhere.
-    GateOrigins,
+    GateOrigins "gate-origins": "in a tainted session each value comes from where the policy says";
     /// A value goes into a path as it is.
-    GatePathSegment,
+    GatePathSegment "gate-path-segment": "a value stays in its segment of a path";
     /// What a tainted session is refused is held, and can be approved.
-    GateRefusalFirst,
+    GateRefusalFirst "gate-refusal-first": "what was refused is never approved";
     /// A tool is found by a name that looks like its own.
-    GateRegistry,
+    GateRegistry "gate-registry": "a tool's name is registered byte for byte";
     /// A session asks for whatever its policy has.
-    GateScope,
+    GateScope "gate-scope": "a task has no more than its scope";
     /// Taint refuses nothing.
-    GateTaint,
+    GateTaint "gate-taint": "a tainted session calls only what its policy lets it";
     /// Untrusted text is the person's.
-    GateUntrustedWords,
+    GateUntrustedWords "gate-untrusted-words": "untrusted content never makes an answer more lenient";
     /// Every refusal is logged.
-    SupervisorDenialPace,
+    SupervisorDenialPace "supervisor-denial-pace": "a flood of refusals does not fill the log";
     /// A statement is taken for whatever call it comes with.
-    VaultApprovalCall,
+    VaultApprovalCall "vault-approval-call": "a signed statement is of the call that it comes with";
     /// A statement is taken whoever signed it.
-    VaultApprovalSignature,
+    VaultApprovalSignature "vault-approval-signature": "a confirmed call has a reviewer's signature";
+    /// What a permit says of its call's meaning is not looked at.
+    VaultMeaning "vault-meaning": "the vault performs what the permit means";
     /// A permit is spent as often as it comes.
-    VaultPermitReuse,
+    VaultPermitReuse "vault-permit-reuse": "a permit is spent once";
     /// A permit is taken whoever signed it.
-    VaultPermitSignature,
+    VaultPermitSignature "vault-permit-signature": "a permit is the gate's";
 }
 
 impl Mutant {
-    /// All, in the order of their names.
-    pub const ALL: [Self; 23] = [
-        Self::CliTerminalFilter,
-        Self::CliWorkdirSymlinks,
-        Self::EffectScrubber,
-        Self::FrontStrictJson,
-        Self::GateApprovalDigest,
-        Self::GateAuthority,
-        Self::GateCommit,
-        Self::GateEcho,
-        Self::GateExactArguments,
-        Self::GateFirstResult,
-        Self::GateFloor,
-        Self::GateOrigins,
-        Self::GatePathSegment,
-        Self::GateRefusalFirst,
-        Self::GateRegistry,
-        Self::GateScope,
-        Self::GateTaint,
-        Self::GateUntrustedWords,
-        Self::SupervisorDenialPace,
-        Self::VaultApprovalCall,
-        Self::VaultApprovalSignature,
-        Self::VaultPermitReuse,
-        Self::VaultPermitSignature,
-    ];
-
-    /// Its stable name: whose rule, and which.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::CliTerminalFilter => "cli-terminal-filter",
-            Self::CliWorkdirSymlinks => "cli-workdir-symlinks",
-            Self::EffectScrubber => "effect-scrubber",
-            Self::FrontStrictJson => "front-strict-json",
-            Self::GateApprovalDigest => "gate-approval-digest",
-            Self::GateAuthority => "gate-authority",
-            Self::GateCommit => "gate-commit",
-            Self::GateEcho => "gate-echo",
-            Self::GateExactArguments => "gate-exact-arguments",
-            Self::GateFirstResult => "gate-first-result",
-            Self::GateFloor => "gate-floor",
-            Self::GateOrigins => "gate-origins",
-            Self::GatePathSegment => "gate-path-segment",
-            Self::GateRefusalFirst => "gate-refusal-first",
-            Self::GateRegistry => "gate-registry",
-            Self::GateScope => "gate-scope",
-            Self::GateTaint => "gate-taint",
-            Self::GateUntrustedWords => "gate-untrusted-words",
-            Self::SupervisorDenialPace => "supervisor-denial-pace",
-            Self::VaultApprovalCall => "vault-approval-call",
-            Self::VaultApprovalSignature => "vault-approval-signature",
-            Self::VaultPermitReuse => "vault-permit-reuse",
-            Self::VaultPermitSignature => "vault-permit-signature",
-        }
-    }
-
-    /// The property that it takes away.
-    pub const fn property(self) -> &'static str {
-        match self {
-            Self::CliTerminalFilter => "what a session writes does nothing to a terminal",
-            Self::CliWorkdirSymlinks => "a workspace is the folder that its path names",
-            Self::EffectScrubber => "no answer shows the credential",
-            Self::FrontStrictJson => "a message has one meaning",
-            Self::GateApprovalDigest => "an approval is of the call that was shown",
-            Self::GateAuthority => "a verified argument is the application's value",
-            Self::GateCommit => "every moment of a call's life asks the same",
-            Self::GateEcho => "what a system repeats of a call does not become its own",
-            Self::GateExactArguments => "a call has the arguments of its tool, and no others",
-            Self::GateFirstResult => "the order in which content came in does not matter",
-            Self::GateFloor => "a request stays on its credential's floor",
-            Self::GateOrigins => "in a tainted session each value comes from where the policy says",
-            Self::GatePathSegment => "a value stays in its segment of a path",
-            Self::GateRefusalFirst => "what was refused is never approved",
-            Self::GateRegistry => "a tool's name is registered byte for byte",
-            Self::GateScope => "a task has no more than its scope",
-            Self::GateTaint => "a tainted session calls only what its policy lets it",
-            Self::GateUntrustedWords => "untrusted content never makes an answer more lenient",
-            Self::SupervisorDenialPace => "a flood of refusals does not fill the log",
-            Self::VaultApprovalCall => "a signed statement is of the call that it comes with",
-            Self::VaultApprovalSignature => "a confirmed call has a reviewer's signature",
-            Self::VaultPermitReuse => "a permit is spent once",
-            Self::VaultPermitSignature => "a permit is the gate's",
-        }
-    }
-
     /// Whether the rule is off. Never, but in a build of mutants.
     #[cfg(not(custody_mutants))]
     pub const fn is_on(self) -> bool {
@@ -177,7 +124,7 @@ mod tests {
 
     #[test]
     fn every_mutant_has_a_name_of_its_own_in_order() {
-        let names = Mutant::ALL.map(Mutant::name);
+        let names: std::vec::Vec<_> = Mutant::ALL.iter().map(|it| it.name()).collect();
         assert!(names.is_sorted());
         assert!(names.windows(2).all(|two| two[0] != two[1]));
     }
@@ -185,6 +132,6 @@ mod tests {
     #[test]
     #[cfg(not(custody_mutants))]
     fn outside_of_their_own_build_no_mutant_is_on() {
-        assert!(Mutant::ALL.into_iter().all(|mutant| !mutant.is_on()));
+        assert!(Mutant::ALL.iter().all(|mutant| !mutant.is_on()));
     }
 }

@@ -14,6 +14,7 @@ use crate::{
     digest::Digest,
     id::{CredentialLabel, SessionId, ToolName},
     json::{self, JsonError, Limits},
+    meaning::Meaning,
     mutant::Mutant,
     nanos::BootNanos,
     nonce::Nonce,
@@ -29,11 +30,12 @@ pub const MAX_AGE: u64 = 30_000_000_000;
 /// Before what is signed, so that no signature of a permit is one of anything else.
 const DOMAIN: &[u8] = b"custody permit v1\0";
 
-/// How much a permit may hold; it is some 900 bytes long.
+/// How much a permit may hold: some 1,100 bytes, and as much more as the resource of its call takes,
+/// which may be a list of many.
 const LIMITS: Limits = Limits {
-    bytes: 4 << 10,
-    depth: 3,
-    nodes: 64,
+    bytes: 8 << 10,
+    depth: 16,
+    nodes: 2 << 10,
 };
 
 /// What a permit says. Made of an [`Allowed`], or read from bytes that the gate signed.
@@ -47,6 +49,7 @@ pub struct Permit {
     epoch: Nonce,
     expires: BootNanos,
     format: u32,
+    meaning: Meaning,
     nonce: Nonce,
     not_before: BootNanos,
     policy: Digest,
@@ -146,6 +149,7 @@ impl Permit {
             epoch: Nonce(terms.epoch),
             expires: BootNanos(terms.expires),
             format: FORMAT,
+            meaning: allowed.meaning().clone(),
             nonce: Nonce(terms.nonce),
             not_before: BootNanos(terms.not_before),
             policy: allowed.policy(),
@@ -261,6 +265,11 @@ impl Verified {
     /// Until when it is good, in nanoseconds of CLOCK_BOOTTIME: a nonce is kept until then.
     pub const fn expires(&self) -> u64 {
         self.permit.expires.0
+    }
+
+    /// What the call means, in the gate's word.
+    pub const fn meaning(&self) -> &Meaning {
+        &self.permit.meaning
     }
 
     /// What makes it single.

@@ -199,7 +199,8 @@ fn alive(runs: &[Run], wanted: impl Fn(Mutant) -> bool) -> Vec<&'static str> {
             .any(|run| run.tests.iter().any(|test| test.killed))
     };
     Mutant::ALL
-        .into_iter()
+        .iter()
+        .copied()
         .filter(|mutant| wanted(*mutant) && !killed(mutant))
         .map(Mutant::name)
         .collect()
@@ -233,7 +234,7 @@ fn named(folder: &Path) -> Result<Vec<(String, Vec<String>)>> {
 fn properties(joined: &str) -> Option<String> {
     let found: Option<Vec<&str>> = joined
         .split('+')
-        .map(|name| Mutant::ALL.into_iter().find(|it| it.name() == name))
+        .map(|name| Mutant::ALL.iter().copied().find(|it| it.name() == name))
         .map(|found| found.map(Mutant::property))
         .collect();
     Some(found?.join("; "))

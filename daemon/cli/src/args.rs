@@ -7,7 +7,8 @@ use custody_wire::{operator::SOCKET, profile::Profile};
 use gate::{
     chain::{ChainName, Place},
     digest::DigestError,
-    id::{OwnedName, PolicyName, SessionId, ValueName},
+    id::{OwnedName, PolicyName, SessionId, TenantName, ValueName},
+    meaning::Subject,
 };
 
 const EXIT_CODES: &str = "\
@@ -182,6 +183,12 @@ pub struct Run {
     /// An owned set: the values that the subject of this session has, separated by commas
     #[arg(long = "owned", value_name = "NAME=V1,V2", value_parser = owned)]
     pub owned: Vec<(OwnedName, Vec<String>)>,
+    /// The end user for whom the session works; the configuration says who may name one
+    #[arg(long, value_name = "WHO", value_parser = Subject::parse)]
+    pub subject: Option<Subject>,
+    /// In whose name it works; the configuration says who may name which
+    #[arg(long, value_name = "NAME", value_parser = TenantName::parse)]
+    pub tenant: Option<TenantName>,
     /// What the person asked for
     #[arg(long, value_name = "TEXT")]
     pub task: Option<String>,

@@ -5,7 +5,11 @@ use std::{fs, path::Path};
 
 use anyhow::{Context as _, bail};
 use custody_replay::{custody::Custody, trace};
-use gate::decide::{Explanation, Ground};
+use gate::{
+    decide::{Explanation, Ground},
+    json::{self, Value},
+    meaning::{Meaning, Said},
+};
 
 use crate::{complain, exit::Exit, inert, policy, say};
 
@@ -74,6 +78,9 @@ fn lines(tool: &str, explained: &Explanation) -> Vec<String> {
     for (name, ground) in &grounds.arguments {
         lines.push(format!("argument  {name}: {}", of(ground)));
     }
+    for (aspect, said) in explained.meaning.iter().flat_map(Meaning::aspects) {
+        lines.push(format!("meaning   {aspect}: {}", meant(said)));
+    }
     let taint: Vec<String> = grounds.taint.iter().map(ToString::to_string).collect();
     lines.push(if taint.is_empty() {
         "taint     none".into()
@@ -84,6 +91,19 @@ fn lines(tool: &str, explained: &Explanation) -> Vec<String> {
         lines.push(format!("digest    {digest}"));
     }
     lines
+}
+
+fn meant(said: &Said) -> String {
+    let value = match &said.value {
+        Value::Text(text) => text.clone(),
+        Value::Bool(_)
+        | Value::Int(_)
+        | Value::List(_)
+        | Value::Null
+        | Value::Object(_)
+        | Value::Real(_) => String::from_utf8_lossy(&json::canonical(&said.value)).into_owned(),
+    };
+    format!("{value}, on the word of the {}", said.by.as_str())
 }
 
 fn of(ground: &Ground) -> String {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use gate::id::{OwnedName, PolicyName, RoleName, ValueName};
+use gate::id::{OwnedName, PolicyName, RoleName, TenantName, ValueName};
 use serde::Deserialize;
 
 /// One rule: these callers may use these policies and set these values.
@@ -26,6 +26,13 @@ pub struct Access {
     /// Roles that their sessions have.
     #[serde(default)]
     pub roles: Vec<RoleName>,
+    /// Whether they may say for which end user a session works: that of a host application, which knows
+    /// its users.
+    #[serde(default)]
+    pub subjects: bool,
+    /// In whose names their sessions may work.
+    #[serde(default)]
+    pub tenants: Vec<TenantName>,
 }
 
 /// Who asks, by SO_PEERCRED and SO_PEERGROUPS (socket(7), unix(7)).
@@ -37,27 +44,51 @@ pub struct Caller {
     pub gids: Vec<u32>,
 }
 
+/// What a caller asks for.
+#[derive(Clone, Debug)]
+pub struct Asked<'a> {
+    /// The policy.
+    pub policy: &'a PolicyName,
+    /// The trusted values that he says.
+    pub values: Vec<&'a ValueName>,
+    /// The owned sets that he says.
+    pub owned: Vec<&'a OwnedName>,
+    /// Whether he says for whom the session works.
+    pub subject: bool,
+    /// In whose name he says that it works.
+    pub tenant: Option<&'a TenantName>,
+}
+
+impl<'a> Asked<'a> {
+    /// The policy, and nothing said.
+    pub const fn plain(policy: &'a PolicyName) -> Self {
+        Self {
+            policy,
+            values: Vec::new(),
+            owned: Vec::new(),
+            subject: false,
+            tenant: None,
+        }
+    }
+}
+
 impl Access {
     /// Whether this rule speaks of `caller`.
     pub fn covers(&self, caller: &Caller) -> bool {
         self.uids.contains(&caller.uid) || self.gids.iter().any(|gid| caller.gids.contains(gid))
     }
 
-    /// Whether any of `rules` lets `caller` use `policy` with all of `values` and `owned`.
-    /// Root may do everything: it could change the rules.
-    pub fn admits<'a>(
-        rules: &[Self],
-        caller: &Caller,
-        policy: &PolicyName,
-        values: impl Iterator<Item = &'a ValueName> + Clone,
-        owned: impl Iterator<Item = &'a OwnedName> + Clone,
-    ) -> bool {
+    /// Whether any of `rules` lets `caller` have all that is asked for. Root may do everything: it could
+    /// change the rules.
+    pub fn admits(rules: &[Self], caller: &Caller, asked: &Asked<'_>) -> bool {
         caller.uid == 0
             || rules.iter().any(|rule| {
                 rule.covers(caller)
-                    && rule.policies.contains(policy)
-                    && values.clone().all(|value| rule.values.contains(value))
-                    && owned.clone().all(|set| rule.owned.contains(set))
+                    && rule.policies.contains(asked.policy)
+                    && asked.values.iter().all(|it| rule.values.contains(it))
+                    && asked.owned.iter().all(|it| rule.owned.contains(it))
+                    && (rule.subjects || !asked.subject)
+                    && asked.tenant.is_none_or(|it| rule.tenants.contains(it))
             })
     }
 
@@ -85,6 +116,8 @@ mod tests {
             values: vec![ValueName::parse("customer").unwrap()],
             owned: vec![],
             roles: vec![RoleName::parse("support").unwrap()],
+            subjects: false,
+            tenants: vec![],
         }
     }
 
@@ -105,16 +138,16 @@ mod tests {
             .iter()
             .map(|v| ValueName::parse(v).unwrap())
             .collect();
-        Access::admits(
-            &[rule()],
-            &Caller {
-                uid,
-                gids: gids.to_vec(),
-            },
-            &PolicyName::parse(policy).unwrap(),
-            values.iter(),
-            [].iter(),
-        )
+        let caller = Caller {
+            uid,
+            gids: gids.to_vec(),
+        };
+        let policy = PolicyName::parse(policy).unwrap();
+        let asked = Asked {
+            values: values.iter().collect(),
+            ..Asked::plain(&policy)
+        };
+        Access::admits(&[rule()], &caller, &asked)
     }
 
     #[test]
@@ -128,6 +161,36 @@ mod tests {
         assert!(admits(7, &[50], "mail", &[]));
         assert!(!admits(1000, &[], "other", &[]));
         assert!(!admits(1000, &[], "mail", &["amount"]));
+    }
+
+    #[test]
+    fn for_whom_and_in_whose_name_a_session_works_only_an_application_says_that_may() {
+        let caller = |uid| Caller { uid, gids: vec![] };
+        let policy = PolicyName::parse("mail").unwrap();
+        let (acme, globex) = (
+            TenantName::parse("acme").unwrap(),
+            TenantName::parse("globex").unwrap(),
+        );
+        let application = Access {
+            subjects: true,
+            tenants: vec![acme.clone()],
+            ..rule()
+        };
+        let asks = |rules: &[Access], uid, subject, tenant: Option<&TenantName>| {
+            let asked = Asked {
+                subject,
+                tenant,
+                ..Asked::plain(&policy)
+            };
+            Access::admits(rules, &caller(uid), &asked)
+        };
+        let both = [application];
+        assert!(asks(&both, 1000, true, Some(&acme)));
+        assert!(!asks(&both, 1000, true, Some(&globex)));
+        assert!(!asks(&both, 1001, true, None));
+        assert!(!asks(&[rule()], 1000, true, None));
+        assert!(!asks(&[rule()], 1000, false, Some(&acme)));
+        assert!(asks(&[], 0, true, Some(&globex)));
     }
 
     #[test]

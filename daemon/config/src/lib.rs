@@ -11,7 +11,7 @@ mod file;
 mod trust;
 mod uids;
 
-pub use access::{Access, Caller};
+pub use access::{Access, Asked, Caller};
 pub use file::{Config, ConfigError, CredentialSource, Observation, Paths, Users};
 pub use trust::{Untrusted, root_owned};
 pub use uids::{UidRange, UidRangeError, Uids};

@@ -1,9 +1,10 @@
 //! Who is at the other end, and what the rules let him do.
 
-use std::{collections::BTreeMap, io, os::fd::AsFd};
+use std::{io, os::fd::AsFd};
 
-use custody_config::{Access, Caller, Uids};
-use gate::id::{OwnedName, PolicyName, ValueName};
+use custody_config::{Access, Asked, Caller, Uids};
+use custody_wire::operator;
+use gate::id::PolicyName;
 
 /// Why a caller may not.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -86,7 +87,7 @@ pub const fn outside(uids: &Uids, caller: &Caller) -> Result<(), NotAllowed> {
     }
 }
 
-/// Whether the rules let `caller` use `policy` and set `values` and `owned`.
+/// Whether the rules let `caller` use `policy` and say what `request` says.
 ///
 /// # Errors
 /// When they do not.
@@ -94,10 +95,16 @@ pub fn may_run(
     rules: &[Access],
     caller: &Caller,
     policy: &PolicyName,
-    values: &BTreeMap<ValueName, String>,
-    owned: &BTreeMap<OwnedName, Vec<String>>,
+    request: &operator::Run,
 ) -> Result<(), NotAllowed> {
-    if Access::admits(rules, caller, policy, values.keys(), owned.keys()) {
+    let asked = Asked {
+        policy,
+        values: request.values.keys().collect(),
+        owned: request.owned.keys().collect(),
+        subject: request.subject.is_some(),
+        tenant: request.tenant.as_ref(),
+    };
+    if Access::admits(rules, caller, &asked) {
         return Ok(());
     }
     if !may_use(rules, caller, policy) {
@@ -106,10 +113,13 @@ pub fn may_run(
             policy: policy.clone(),
         });
     }
-    let names: Vec<String> = values
-        .keys()
+    let names: Vec<String> = asked
+        .values
+        .iter()
         .map(|name| format!("`{name}`"))
-        .chain(owned.keys().map(|name| format!("`{name}`")))
+        .chain(asked.owned.iter().map(|name| format!("`{name}`")))
+        .chain(asked.subject.then(|| "a subject".into()))
+        .chain(asked.tenant.map(|name| format!("tenant `{name}`")))
         .collect();
     Err(NotAllowed::Values {
         uid: caller.uid,
@@ -120,7 +130,7 @@ pub fn may_run(
 
 /// Whether the rules let `caller` use `policy` at all.
 pub fn may_use(rules: &[Access], caller: &Caller, policy: &PolicyName) -> bool {
-    Access::admits(rules, caller, policy, [].iter(), [].iter())
+    Access::admits(rules, caller, &Asked::plain(policy))
 }
 
 /// Whether some rule lets `caller` use any policy.

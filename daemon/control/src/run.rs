@@ -149,6 +149,8 @@ fn admit(
             && request.tty.is_none()
             && request.task.is_none()
             && request.scope.is_none()
+            && request.subject.is_none()
+            && request.tenant.is_none()
             && request.values.is_empty()
             && request.owned.is_empty();
         return if !plain {
@@ -163,13 +165,7 @@ fn admit(
         };
     }
     let policy = choose(service, caller, request.policy.clone())?;
-    caller::may_run(
-        &service.access,
-        caller,
-        &policy,
-        &request.values,
-        &request.owned,
-    )?;
+    caller::may_run(&service.access, caller, &policy, request)?;
     Ok(policy)
 }
 
@@ -197,7 +193,9 @@ async fn start(
         values,
         owned,
         scope,
+        subject,
         task,
+        tenant,
         tty,
     } = request;
     let expected = 1 + usize::from(workspace);
@@ -234,7 +232,9 @@ async fn start(
             owned,
             roles: Access::roles(&service.access, caller, &policy),
             scope,
+            subject,
             task,
+            tenant,
             workspace,
         })
         .await?;

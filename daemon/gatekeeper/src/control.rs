@@ -92,7 +92,9 @@ fn open(keeper: &Keeper, asked: Open) -> Result<(), OpenRefusal> {
         owned,
         roles,
         scope,
+        subject,
         task,
+        tenant,
         workspace,
     } = asked;
     keeper.sessions.admit(id).map_err(OpenRefusal::Session)?;
@@ -108,12 +110,15 @@ fn open(keeper: &Keeper, asked: Open) -> Result<(), OpenRefusal> {
         why: error.to_string(),
     })?;
     let opening = Opening {
+        at_ms: keeper.now_ms(),
         boundary: None,
         key: Key::new(key),
         owned,
         roles,
         scope,
+        subject,
         task,
+        tenant,
         values,
         workspace,
     };

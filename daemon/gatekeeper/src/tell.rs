@@ -91,7 +91,10 @@ fn message(keeper: &Keeper, session: &Session, text: String) -> Result<(), TellE
         text: text.clone(),
     };
     record_it(keeper, &record)?;
-    session.facts.borrow_mut().record_message(&text);
+    session
+        .facts
+        .borrow_mut()
+        .record_message(&text, keeper.now_ms());
     Ok(())
 }
 

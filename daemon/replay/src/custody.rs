@@ -54,7 +54,9 @@ impl<'p> Custody<'p> {
             owned: opening.owned.clone(),
             roles: opening.roles.clone(),
             scope: self.scope.clone(),
+            subject: opening.subject.clone(),
             task: opening.task.clone(),
+            tenant: opening.tenant.clone(),
             values: opening.values.clone(),
             workspace: opening.workspace,
             ..session::Opening::default()

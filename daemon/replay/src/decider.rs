@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use gate::{
-    id::{OwnedName, RoleName, ValueName},
+    id::{OwnedName, RoleName, TenantName, ValueName},
     json::Value,
+    meaning::Subject,
 };
 use serde::Deserialize;
 
@@ -18,9 +19,15 @@ pub struct Opening {
     /// The roles that it has.
     #[serde(default)]
     pub roles: BTreeSet<RoleName>,
+    /// For whom it works.
+    #[serde(default)]
+    pub subject: Option<Subject>,
     /// What the person asked for.
     #[serde(default)]
     pub task: Option<String>,
+    /// In whose name.
+    #[serde(default)]
+    pub tenant: Option<TenantName>,
     /// Trusted values, as the application says them.
     #[serde(default)]
     pub values: BTreeMap<ValueName, String>,

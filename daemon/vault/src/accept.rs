@@ -18,6 +18,7 @@ use gate::{
     floor::{self, FloorError},
     id::{CredentialLabel, SessionId, ToolName},
     json::{self, Limits},
+    meaning::{Meaning, MeaningError},
     nanos::BootNanos,
     nonce::Nonce,
     permit::{self, Expect, PermitError, Verified},
@@ -71,6 +72,8 @@ pub(crate) enum Refusal {
     Floor(FloorError),
     #[error("the gate that signed the permit is gone")]
     GateGone,
+    #[error("{0}")]
+    Meaning(MeaningError),
     #[error("{0}")]
     Permit(PermitError),
     #[error("the permit was decided by another policy than session {session} has")]
@@ -132,7 +135,7 @@ fn judge(vault: &Vault, permit: &Verified, call: &[u8], now: u64) -> Result<Acce
         session,
         most: crate::SESSION_CALLS_MAX,
     })?;
-    let (request, idempotent) = prepare(&open.loaded.policy, permit, call)?;
+    let (request, idempotent) = prepare(&open.loaded.policy, permit, call, now)?;
     // `prepare` saw that the policy has it.
     let rules = open.loaded.policy.credential(permit.credential());
     let prefix = rules.map_or("", |rules| &rules.placement.prefix);
@@ -151,11 +154,12 @@ fn judge(vault: &Vault, permit: &Verified, call: &[u8], now: u64) -> Result<Acce
 }
 
 /// The request that the permitted call is by the vault's own copy of the policy, held against the
-/// credential's floor; and whether it may be repeated.
+/// credential's floor and against what the permit says that the call means; and whether it may be repeated.
 fn prepare(
     policy: &Policy,
     permit: &Verified,
     call: &[u8],
+    now: u64,
 ) -> Result<(HttpRequest, bool), Refusal> {
     let call = permit.admit(call).map_err(Refusal::Permit)?;
     let tool = policy
@@ -177,7 +181,12 @@ fn prepare(
             label: label.clone(),
         })
     })?;
-    Ok((render(policy, rules, &call)?, tool.idempotent))
+    let request = render(policy, rules, &call)?;
+    permit
+        .meaning()
+        .agrees(policy, &call, &request, now / 1_000_000)
+        .map_err(Refusal::Meaning)?;
+    Ok((request, tool.idempotent))
 }
 
 /// The call as a request that stands on the floor of `rules`: what is sent is held against it, not
@@ -276,6 +285,8 @@ struct Says {
     _expires: BootNanos,
     #[serde(rename = "format")]
     _format: u32,
+    #[serde(rename = "meaning")]
+    _meaning: Meaning,
     nonce: Nonce,
     #[serde(rename = "not_before")]
     _not_before: BootNanos,

@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use gate::{
     approval::{Needs, Scope},
     digest::Digest,
-    id::{OwnedName, PolicyName, SessionId, ToolName, ValueName},
+    id::{OwnedName, PolicyName, SessionId, TenantName, ToolName, ValueName},
+    meaning::Subject,
 };
 use serde::{Deserialize, Serialize};
 
@@ -110,8 +111,12 @@ pub struct Run {
     pub owned: BTreeMap<OwnedName, Vec<String>>,
     /// What the task needs, if not all that the policy has: JSON, a `gate::session::Scope`.
     pub scope: Option<Vec<u8>>,
+    /// The end user for whom the session works.
+    pub subject: Option<Subject>,
     /// What the person asked for.
     pub task: Option<String>,
+    /// In whose name it works.
+    pub tenant: Option<TenantName>,
     /// A private pty of this size, or pipes.
     pub tty: Option<WindowSize>,
 }

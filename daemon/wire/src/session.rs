@@ -9,7 +9,10 @@ use gate::{
     approval::{Needs, Scope},
     chain::Place,
     digest::Digest,
-    id::{ArgumentName, OwnedName, PolicyName, RoleName, SessionId, ToolName, ValueName},
+    id::{
+        ArgumentName, OwnedName, PolicyName, RoleName, SessionId, TenantName, ToolName, ValueName,
+    },
+    meaning::Subject,
     nonce::Nonce,
 };
 use serde::{Deserialize, Serialize};
@@ -68,8 +71,12 @@ pub struct Open {
     pub roles: BTreeSet<RoleName>,
     /// What the task needs, if not all that the policy has: JSON, a `gate::session::Scope`.
     pub scope: Option<Vec<u8>>,
+    /// The end user for whom it works.
+    pub subject: Option<Subject>,
     /// What the person asked for: authoritative text.
     pub task: Option<String>,
+    /// In whose name it works.
+    pub tenant: Option<TenantName>,
     /// Whether the session has a workspace; one that the policy does not label taints it.
     pub workspace: bool,
 }

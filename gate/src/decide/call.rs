@@ -9,6 +9,7 @@ use alloc::{
 
 use super::{
     Allowed, Ask, Ground, Grounds, Held, Moment, Reason, Refusal, Rule, Verdict, authority, limits,
+    meaning::{self, Established},
     origins::{self, External, Looked},
     shape::{self, Arguments, because},
     verdict::Judged,
@@ -18,7 +19,10 @@ use crate::{
     call::Call,
     floor,
     id::ArgumentName,
+    json::Value,
+    meaning::{Aspect, Voucher},
     mutant::Mutant,
+    origin::Origin,
     policy::{ActionClass, Answer, Branch, Commit, OnTaint, Policy, Risk, Tool},
     request,
     session::Facts,
@@ -58,7 +62,11 @@ pub(super) fn judge(
     if !Mutant::GateScope.is_on() {
         authority::scope(facts, name, &complete).map_err(refuse)?;
     }
-    let mut holds = Vec::new();
+    let credential = policy.credential(&tool.credential);
+    let when = (ask.moment, ask.now_ms);
+    let Established { holds, mut meaning } =
+        meaning::establish(facts, tool, credential, &complete, when).map_err(refuse)?;
+    let mut holds: Vec<Reason> = holds.into_iter().collect();
     if !facts.taint().is_empty() && !Mutant::GateTaint.is_on() {
         for (answer, reason) in tainted(policy, facts, (name, tool), &complete, &grounds, looked) {
             match answer {
@@ -75,7 +83,12 @@ pub(super) fn judge(
         arguments: complete,
         tool: name.clone(),
     };
-    let bytes = on_floor(policy, tool, &call).map_err(refuse)?;
+    let (bytes, origin) = on_floor(policy, tool, &call).map_err(refuse)?;
+    meaning.say(
+        Aspect::System,
+        Voucher::Operator,
+        Value::Text(origin.to_string()),
+    );
     let confirmation = limits::confirmation(policy, facts, name, tool, classes, risk);
     holds.extend(confirmation);
 
@@ -85,6 +98,7 @@ pub(super) fn judge(
         credential: tool.credential.clone(),
         grounds,
         idempotent: tool.idempotent,
+        meaning,
         policy: policy.hash(),
         call,
     };
@@ -219,7 +233,7 @@ fn tainted(
 }
 
 /// The vault asks the same again; here the agent still gets a reason.
-fn on_floor(policy: &Policy, tool: &Tool, call: &Call) -> Result<Vec<u8>, Reason> {
+fn on_floor(policy: &Policy, tool: &Tool, call: &Call) -> Result<(Vec<u8>, Origin), Reason> {
     let refuse = |argument, why, change: &str| Err(because(Rule::Request, argument, why, change));
     let rendered = match request::render(policy, call) {
         Ok(rendered) => rendered,
@@ -244,5 +258,5 @@ fn on_floor(policy: &Policy, tool: &Tool, call: &Call) -> Result<Vec<u8>, Reason
         );
         return refuse(None, why, "a shorter call");
     }
-    Ok(bytes)
+    Ok((bytes, rendered.origin))
 }

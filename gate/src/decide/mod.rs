@@ -10,6 +10,7 @@
 mod authority;
 mod call;
 mod limits;
+mod meaning;
 mod origins;
 mod rule;
 mod shape;

@@ -170,6 +170,15 @@ fn each_target(kind: &Kind, value: &Value, act: &mut impl FnMut(&Value)) {
 }
 
 /// Where `leaf` was found, for this argument.
+/// Where the value of an argument comes from; of several, the worst. None where there is none.
+pub(super) fn worst(facts: &Facts, argument: &Argument, value: &Value) -> Option<OriginClass> {
+    let mut worst = None;
+    each_target(&argument.kind, value, &mut |leaf| {
+        worst = worst.max(Some(of(facts, argument, leaf).class));
+    });
+    worst
+}
+
 fn of(facts: &Facts, argument: &Argument, leaf: &Value) -> Found {
     let mut found = match argument.role {
         Role::Identifier => facts.find_identifier(leaf),

@@ -28,6 +28,8 @@ pub enum Rule {
     Catalogue,
     /// The task needs the tool, and not more of it.
     Scope,
+    /// Somebody other than the agent vouches for what the call means.
+    Meaning,
     /// A tainted session calls only what its policy lets it.
     Taint,
     /// In a tainted session each value comes from where the policy says.
@@ -74,6 +76,7 @@ impl Rule {
             Self::OwnedSet => "owned_set",
             Self::Catalogue => "catalogue",
             Self::Scope => "scope",
+            Self::Meaning => "meaning",
             Self::Taint => "taint",
             Self::Origin => "origin",
             Self::Links => "links",

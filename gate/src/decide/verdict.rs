@@ -14,6 +14,7 @@ use crate::{
     call::Call,
     digest::Digest,
     id::{ArgumentName, CredentialLabel, ToolName},
+    meaning::Meaning,
     policy::{ActionClass, Authority, OnTaint, OriginClass, Risk, Role},
     session::Taint,
 };
@@ -27,6 +28,7 @@ pub(super) struct Judged {
     pub(super) digest: Digest,
     pub(super) grounds: Grounds,
     pub(super) idempotent: bool,
+    pub(super) meaning: Meaning,
     pub(super) policy: Digest,
 }
 
@@ -74,6 +76,11 @@ impl Allowed {
         self.judged.idempotent
     }
 
+    /// What it means, and on whose word.
+    pub const fn meaning(&self) -> &Meaning {
+        &self.judged.meaning
+    }
+
     /// The policy that it was decided by.
     pub const fn policy(&self) -> Digest {
         self.judged.policy
@@ -107,6 +114,11 @@ impl Held {
     /// The digest of the complete call: what an approval binds.
     pub const fn digest(&self) -> Digest {
         self.judged.digest
+    }
+
+    /// What it means, and on whose word.
+    pub const fn meaning(&self) -> &Meaning {
+        &self.judged.meaning
     }
 
     /// The policy that it was decided by.
@@ -231,6 +243,9 @@ pub struct Explanation {
     /// What it rests on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grounds: Option<Grounds>,
+    /// What the call means, and on whose word; none where it is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meaning: Option<Meaning>,
     /// Why it is not let through, in the order of the rules; empty if it is.
     pub reasons: Vec<Reason>,
 }
@@ -249,21 +264,16 @@ impl Verdict {
 
     /// The decision, explained.
     pub fn explain(&self) -> Explanation {
-        let (digest, grounds, reasons) = match self {
-            Self::Allow(it) | Self::Limit(it) => {
-                (Some(it.digest()), Some(it.grounds().clone()), Vec::new())
-            }
-            Self::Defer(it) | Self::Hold(it) => (
-                Some(it.digest()),
-                Some(it.grounds().clone()),
-                it.reasons.clone(),
-            ),
-            Self::Refuse(it) => (None, it.grounds.as_deref().cloned(), [it.reason()].into()),
+        let (judged, grounds, reasons) = match self {
+            Self::Allow(it) | Self::Limit(it) => (Some(&it.judged), None, Vec::new()),
+            Self::Defer(it) | Self::Hold(it) => (Some(&it.judged), None, it.reasons.clone()),
+            Self::Refuse(it) => (None, it.grounds.as_deref(), [it.reason()].into()),
         };
         Explanation {
             answer: self.answer(),
-            digest,
-            grounds,
+            digest: judged.map(|it| it.digest),
+            grounds: judged.map(|it| &it.grounds).or(grounds).cloned(),
+            meaning: judged.map(|it| it.meaning.clone()),
             reasons,
         }
     }

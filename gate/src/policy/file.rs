@@ -22,7 +22,7 @@ pub(super) use self::{
 use crate::{
     address::Addresses,
     floor::PathPattern,
-    id::{CatalogueName, CredentialLabel, OwnedName, PolicyName, ToolName, ValueName},
+    id::{CatalogueName, CredentialLabel, OwnedName, PolicyName, TenantName, ToolName, ValueName},
     policy::{
         ActionClass, Answer, Boundary, Confirmation, Connector, GateMode, Label, Profile, Risk,
         SignedFor,
@@ -195,6 +195,8 @@ pub(super) struct CredentialTable {
     pub(super) connector: Connector,
     #[serde(default)]
     pub(super) placement: PlacementTable,
+    #[serde(default)]
+    pub(super) tenants: BTreeSet<TenantName>,
     pub(super) floor: FloorTable,
 }
 

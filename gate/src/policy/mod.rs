@@ -99,6 +99,7 @@ mod kind;
 mod labels;
 mod locate;
 mod lower;
+mod meaning;
 mod pattern;
 mod rules;
 mod schema;
@@ -125,6 +126,7 @@ pub use error::{CompiledError, PolicyError, Problem};
 pub use kind::{Kind, Member, Misfit};
 pub(crate) use labels::Place;
 pub use labels::{FieldLabel, Pointer, PointerError, REDACTED, ResultRules, TakenOut};
+pub use meaning::MeaningRules;
 pub use pattern::{Pattern, PatternError};
 pub use rules::{
     Answer, Boundary, Catalogue, Confirmation, Connector, Credential, Found, GateMode, Label,

@@ -9,7 +9,7 @@ use alloc::{
 use serde::{Deserialize, Serialize};
 
 use super::{ActionClass, Risk};
-use crate::floor::Floor;
+use crate::{floor::Floor, id::TenantName};
 
 /// What a session is made of.
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
@@ -99,6 +99,9 @@ pub struct Credential {
     pub floor: Floor,
     /// How it is put into a request.
     pub placement: Placement,
+    /// In whose name it acts; of no tenant where there is none.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub tenants: BTreeSet<TenantName>,
 }
 
 /// What performs effects.

@@ -8,7 +8,7 @@ use alloc::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{ActionClass, Boundary, Computed, Kind, ResultRules};
+use super::{ActionClass, Boundary, Computed, Kind, MeaningRules, ResultRules};
 use crate::{
     id::{ArgumentName, CatalogueName, CredentialLabel, OwnedName, RoleName, ValueName},
     json::Value,
@@ -42,6 +42,9 @@ pub struct Tool {
     pub hints: Hints,
     /// Whether it may be repeated without another effect.
     pub idempotent: bool,
+    /// What a call means, as far as it has to be vouched for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meaning: Option<MeaningRules>,
     /// Whether a tainted session may call it.
     pub on_taint: OnTaint,
     /// How often it may be called, if there is a limit.

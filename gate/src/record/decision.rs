@@ -14,10 +14,11 @@ use crate::{
     decide::{Allowed, Grounds, Held, Reason, Refusal, Rule},
     digest::{Digest, Domain},
     id::{
-        ArgumentName, CredentialLabel, OwnedName, PolicyName, RoleName, SessionId, ToolName,
-        ValueName,
+        ArgumentName, CredentialLabel, OwnedName, PolicyName, RoleName, SessionId, TenantName,
+        ToolName, ValueName,
     },
     json::Value,
+    meaning::{Meaning, Subject},
     policy::{Label, Policy},
     session::{Facts, Scope, Taint},
 };
@@ -38,6 +39,8 @@ pub enum Decision {
         digest: Digest,
         /// What the decision rests on.
         grounds: Grounds,
+        /// What the call means, and on whose word.
+        meaning: Meaning,
         /// The policy's digest.
         policy: Digest,
         /// The session.
@@ -62,6 +65,8 @@ pub enum Decision {
         digest: Digest,
         /// What the decision rests on.
         grounds: Grounds,
+        /// What the call means, and on whose word.
+        meaning: Meaning,
         /// The policy's digest.
         policy: Digest,
         /// Why.
@@ -137,6 +142,8 @@ pub enum Decision {
         expires: UnixMillis,
         /// What the decision rests on.
         grounds: Grounds,
+        /// What the call means, and on whose word.
+        meaning: Meaning,
         /// The policy's digest.
         policy: Digest,
         /// Everything that holds it.
@@ -185,10 +192,16 @@ pub enum Decision {
         /// What the task needs, if not all that the policy has.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scope: Option<Scope>,
+        /// For whom it works, as the application says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        subject: Option<Subject>,
         /// Why it is tainted from the start; empty if it is not.
         taint: BTreeSet<Taint>,
         /// What the person asked for.
         task: Option<String>,
+        /// In whose name, as the application says.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tenant: Option<TenantName>,
         /// The trusted values.
         values: BTreeMap<ValueName, Value>,
     },
@@ -274,6 +287,7 @@ impl Decision {
             credential: allowed.credential().clone(),
             digest: allowed.digest(),
             grounds: allowed.grounds().clone(),
+            meaning: allowed.meaning().clone(),
             policy: allowed.policy(),
             session: scene.session,
         }
@@ -287,6 +301,7 @@ impl Decision {
             digest: held.digest(),
             expires,
             grounds: held.grounds().clone(),
+            meaning: held.meaning().clone(),
             policy: held.policy(),
             reasons: held.reasons().into(),
             session: scene.session,
@@ -300,6 +315,7 @@ impl Decision {
             call: held.call().to_value(),
             digest: held.digest(),
             grounds: held.grounds().clone(),
+            meaning: held.meaning().clone(),
             policy: held.policy(),
             reasons: held.reasons().into(),
             session: scene.session,
@@ -376,8 +392,10 @@ impl Decision {
             roles: scene.facts.roles().clone(),
             scope: scene.facts.scope().cloned(),
             session: scene.session,
+            subject: scene.facts.subject().cloned(),
             taint: scene.facts.taint().clone(),
             task: scene.facts.task().map(String::from),
+            tenant: scene.facts.tenant().cloned(),
             values: scene.facts.values().clone(),
         }
     }

@@ -23,9 +23,10 @@ use serde::{Deserialize, Serialize};
 use crate::{
     call::Call,
     digest::{Digest, Domain},
-    id::{OwnedName, RoleName, ToolName, ValueName},
+    id::{OwnedName, RoleName, TenantName, ToolName, ValueName},
     json::{self, Value},
     lineage::{self, Lineage, Source},
+    meaning::Subject,
     policy::{Boundary, Label, Policy},
     selection::Selection,
     task_words::TaskWords,
@@ -44,14 +45,18 @@ pub use scope::{Scope, ScopeError, ToolScope};
 pub struct Facts {
     boundary: Boundary,
     history: History,
+    /// When the person last spoke.
+    intent_ms: u64,
     lineage: Lineage,
     named: Named,
     owned: BTreeMap<OwnedName, Owned>,
     roles: BTreeSet<RoleName>,
     scope: Option<Scope>,
     selection: Selection,
+    subject: Option<Subject>,
     taint: BTreeSet<Taint>,
     task: Option<String>,
+    tenant: Option<TenantName>,
     values: BTreeMap<ValueName, Value>,
     words: TaskWords,
 }
@@ -93,12 +98,15 @@ impl Facts {
     /// When the application names something that the policy has not, or a text does not fit.
     pub fn open(policy: &Policy, opening: Opening) -> Result<Self, OpenError> {
         let Opening {
+            at_ms,
             boundary,
             key,
             owned,
             roles,
             scope,
+            subject,
             task,
+            tenant,
             values,
             workspace,
         } = opening;
@@ -130,6 +138,7 @@ impl Facts {
         let mut facts = Self {
             boundary: boundary.unwrap_or(reach),
             history: History::default(),
+            intent_ms: at_ms,
             lineage: origins::index(&key, policy.session().provenance_bytes),
             named: Named::default(),
             owned: owned
@@ -139,8 +148,10 @@ impl Facts {
             roles,
             scope,
             selection: Selection::default(),
+            subject,
             taint,
             task: None,
+            tenant,
             values: values
                 .into_iter()
                 .map(|(name, text)| open::read_value(policy, name, &text))
@@ -159,10 +170,12 @@ impl Facts {
         Ok(facts)
     }
 
-    /// Text of the person's or the operator's: over the control socket, never through the agent.
-    pub fn record_message(&mut self, text: &str) {
+    /// Text of the person's or the operator's, at `now_ms` of the clock that decisions are made by: over
+    /// the control socket, never through the agent.
+    pub fn record_message(&mut self, text: &str, now_ms: u64) {
         let digest = Digest::of(Domain::Result, text.as_bytes());
         self.said(Source::Message { digest }, text);
+        self.intent_ms = self.intent_ms.max(now_ms);
     }
 
     fn said(&mut self, source: Source, text: &str) {
@@ -220,6 +233,21 @@ impl Facts {
             .iter()
             .map(|(set, members)| (set.clone(), members.len()))
             .collect()
+    }
+
+    /// The end user for whom the session works, if the application named one.
+    pub const fn subject(&self) -> Option<&Subject> {
+        self.subject.as_ref()
+    }
+
+    /// In whose name it works, if the application said so.
+    pub const fn tenant(&self) -> Option<&TenantName> {
+        self.tenant.as_ref()
+    }
+
+    /// When the person last spoke: the session's opening, or the last message.
+    pub(crate) const fn intent_ms(&self) -> u64 {
+        self.intent_ms
     }
 
     /// What the person asked for.

@@ -8,9 +8,10 @@ use alloc::{
 
 use super::{Boundary, Owned, Scope, ScopeError};
 use crate::{
-    id::{OwnedName, RoleName, ValueName},
+    id::{OwnedName, RoleName, TenantName, ValueName},
     json::{self, Value},
     lineage::Key,
+    meaning::Subject,
     policy::{Misfit, Policy},
 };
 
@@ -27,6 +28,8 @@ pub const TASK_MAX: usize = 64 << 10;
 /// What the application says of a session when it opens it; never the agent.
 #[derive(Clone, Debug)]
 pub struct Opening {
+    /// When, in milliseconds of the clock that decisions are made by.
+    pub at_ms: u64,
     /// How far the subject's data reach, if not as far as the policy says.
     pub boundary: Option<Boundary>,
     /// The session's own key, drawn at random: no answer depends on it, only how hard it is to make
@@ -38,8 +41,12 @@ pub struct Opening {
     pub roles: BTreeSet<RoleName>,
     /// What the task needs, if not all that the policy has.
     pub scope: Option<Scope>,
+    /// The end user for whom the session works.
+    pub subject: Option<Subject>,
     /// What the person asked for.
     pub task: Option<String>,
+    /// In whose name.
+    pub tenant: Option<TenantName>,
     /// The trusted values, as text.
     pub values: BTreeMap<ValueName, String>,
     /// Whether the session has a workspace.
@@ -49,12 +56,15 @@ pub struct Opening {
 impl Default for Opening {
     fn default() -> Self {
         Self {
+            at_ms: 0,
             boundary: None,
             key: Key::new([0; 16]),
             owned: BTreeMap::new(),
             roles: BTreeSet::new(),
             scope: None,
+            subject: None,
             task: None,
+            tenant: None,
             values: BTreeMap::new(),
             workspace: false,
         }

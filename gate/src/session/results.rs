@@ -182,7 +182,7 @@ impl Facts {
         if let Value::Text(text) = result
             && Mutant::GateUntrustedWords.is_on()
         {
-            self.record_message(text);
+            self.record_message(text, 0);
         }
         if tool.result.taints() {
             self.record_taint(&call.tool)

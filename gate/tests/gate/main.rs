@@ -14,6 +14,7 @@ mod ground;
 mod json;
 mod laws;
 mod lineage;
+mod meaning;
 mod office;
 mod peers;
 mod permit;

@@ -53,7 +53,9 @@ pub fn try_out(socket: &Path, profile: Profile) -> anyhow::Result<Tried> {
         values: Default::default(),
         owned: Default::default(),
         scope: None,
+        subject: None,
         task: None,
+        tenant: None,
         tty: None,
     });
     let mut control = Control::connect(socket)?;

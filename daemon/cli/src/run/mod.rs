@@ -58,7 +58,9 @@ pub fn run(socket: &Path, run: args::Run) -> anyhow::Result<Exit> {
                 std::fs::read(&file).with_context(|| format!("cannot read `{}`", file.display()))
             })
             .transpose()?,
+        subject: run.subject,
         task: run.task,
+        tenant: run.tenant,
         tty: private_pty(),
     };
     let tty = request.tty.is_some();

@@ -275,7 +275,9 @@ fn what_the_gate_refuses_is_not_started() {
     let control = Control::start("");
     let command = command();
     let request = Run {
+        subject: None,
         task: Some("refuse me".into()),
+        tenant: None,
         ..a_run("mail")
     };
     let why = control.client().refused(&run(request), &[command.as_fd()]);

@@ -286,7 +286,9 @@ pub(crate) fn a_run(policy: &str) -> Run {
         values: BTreeMap::new(),
         owned: BTreeMap::new(),
         scope: None,
+        subject: None,
         task: None,
+        tenant: None,
         tty: None,
     }
 }

@@ -264,7 +264,9 @@ impl Bench {
             ]),
             roles: Default::default(),
             scope: None,
+            subject: None,
             task: Some("Answer the customer.".into()),
+            tenant: None,
             workspace: false,
         }
     }
@@ -299,7 +301,9 @@ impl Bench {
             owned: BTreeMap::from([(OwnedName::parse("pages").unwrap(), vec!["p1".into()])]),
             roles: [RoleName::parse("finance").unwrap()].into(),
             scope: None,
+            subject: None,
             task: Some(task.into()),
+            tenant: None,
             workspace: false,
         };
         let answer = self.ask_control(&session::Request::Open(open));

@@ -106,6 +106,7 @@ pub(crate) fn allowed(n: u64) -> Decision {
             risk: Risk::Write,
             taint: [].into(),
         },
+        meaning: gate::meaning::Meaning::default(),
         policy: digest(1_000),
         session: SessionId(7),
     }

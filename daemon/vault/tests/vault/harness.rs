@@ -329,6 +329,8 @@ impl Bench {
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce).unwrap();
         let now = self.clock.get();
+        let tools = self.policy.tools();
+        let system = tools.get(tool).map(|it| it.request.origin.to_string());
         Wish {
             permit: serde_json::json!({
                 "audience": self.gate.audience,
@@ -338,6 +340,7 @@ impl Bench {
                 "epoch": hex(&self.gate.epoch),
                 "expires": (now + 10_000_000_000).to_string(),
                 "format": 1,
+                "meaning": { "system": { "by": "operator", "value": system.unwrap_or_default() } },
                 "nonce": hex(&nonce),
                 "not_before": now.to_string(),
                 "policy": self.policy.hash(),

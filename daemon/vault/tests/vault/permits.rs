@@ -136,6 +136,17 @@ fn a_signed_permit_that_says_something_else_is_refused_with_its_reason() {
             };
             assert_eq!(kept.as_str(), why);
         }
+        for (meaning, reason) in [
+            (serde_json::json!({}), "the call's system is not"),
+            (
+                serde_json::json!({ "system": { "by": "operator", "value": "https://other.test" } }),
+                "the call's system is not",
+            ),
+        ] {
+            let wish = bench.send("hello").with("meaning", meaning);
+            let why = bench.refused(&wish).await;
+            assert!(why.contains(reason), "{why}");
+        }
         let wish = bench.send("hello").with("format", 2);
         assert!(bench.refused(&wish).await.contains("format 2"));
         let wish = bench.send("hello").with("extra", 1);

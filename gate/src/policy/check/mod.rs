@@ -3,6 +3,7 @@
 mod classes;
 mod header;
 mod kind;
+mod meaning;
 mod request;
 mod selector;
 mod uses;
@@ -189,6 +190,7 @@ fn tool(policy: &Rules, tool: &Tool) -> Result<(), Fault> {
         argument(policy, it).map_err(|it| it.under(&["arguments", name.as_str()]))?;
     }
     classes::tool(policy, tool)?;
+    meaning::meaning(policy, tool).map_err(|it| it.under(&["meaning"]))?;
     selector::selector(tool)?;
     request::request(&tool.request, credential).map_err(|it| it.under(&["request"]))?;
     uses::uses(tool)?;

@@ -20,8 +20,8 @@ use crate::{
     id::{ArgumentName, CredentialLabel, RoleName},
     json::Value,
     policy::{
-        ActionClass, Boundary, Commit, Confirm, FieldLabel, Label, OnTaint, Pointer, Rate,
-        Recipients, Release, Risk,
+        ActionClass, Boundary, Commit, Confirm, FieldLabel, Label, MeaningRules, OnTaint, Pointer,
+        Rate, Recipients, Release, Risk,
     },
     request::Method,
 };
@@ -46,6 +46,7 @@ pub(in crate::policy) struct ToolTable {
     pub(in crate::policy) risk: Risk,
     #[serde(default)]
     pub(in crate::policy) idempotent: bool,
+    pub(in crate::policy) meaning: Option<MeaningRules>,
     #[serde(default)]
     pub(in crate::policy) result: ResultTable,
     #[serde(default = "refuse")]

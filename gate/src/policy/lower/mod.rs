@@ -159,6 +159,7 @@ fn credential(table: CredentialTable) -> Result<Credential, Fault> {
             header: table.placement.header.to_ascii_lowercase(),
             prefix: table.placement.prefix,
         },
+        tenants: table.tenants,
     })
 }
 
@@ -206,6 +207,7 @@ fn tool(table: ToolTable, known: Known<'_>) -> Result<Tool, Fault> {
         description: table.description,
         hints: hints(&table.hints, table.risk, table.idempotent),
         idempotent: table.idempotent,
+        meaning: table.meaning,
         on_taint: table.on_taint,
         rate: table.rate,
         recipients: table.recipients,
