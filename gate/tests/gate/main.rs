@@ -22,3 +22,4 @@ mod policies;
 mod properties;
 mod render;
 mod scene;
+mod vectors;
