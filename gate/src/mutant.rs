@@ -50,6 +50,8 @@ mutants! {
     GateAuthority "gate-authority": "a verified argument is the application's value";
     /// The end of a turn holds nothing.
     GateCommit "gate-commit": "every moment of a call's life asks the same";
+    /// A delegated session has limits of its own alone.
+    GateDelegation "gate-delegation": "what is delegated only narrows";
     /// What a system repeats of the agent's words is the system's own.
     GateEcho "gate-echo": "what a system repeats of a call does not become its own";
     /// Arguments that a tool does not have are passed over.

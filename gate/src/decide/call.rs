@@ -78,6 +78,10 @@ pub(super) fn judge(
     }
     let classes = &grounds.classes;
     limits::refuse(facts, name, tool, classes, &complete, ask.now_ms).map_err(refuse)?;
+    for above in ask.above.iter().filter(|_| !Mutant::GateDelegation.is_on()) {
+        authority::scope(above, name, &complete).map_err(refuse)?;
+        limits::refuse(above, name, tool, classes, &complete, ask.now_ms).map_err(refuse)?;
+    }
 
     let call = Call {
         arguments: complete,

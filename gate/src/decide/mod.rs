@@ -49,6 +49,9 @@ pub enum Verdict {
 /// What is asked.
 #[derive(Clone, Debug)]
 pub struct Ask<'a> {
+    /// The sessions that this one was delegated from, the nearest first: what they may no longer, it may
+    /// not either.
+    pub above: &'a [&'a Facts],
     /// The arguments, as the agent wrote them.
     pub arguments: &'a Value,
     /// Classes that the caller adds to this call. None is ever taken away.
@@ -65,12 +68,20 @@ impl<'a> Ask<'a> {
     /// The call of `tool` with `arguments`, just made, at the clock's beginning.
     pub const fn new(tool: &'a str, arguments: &'a Value) -> Self {
         Self {
+            above: &[],
             arguments,
             classes: BTreeSet::new(),
             moment: Moment::Call,
             now_ms: 0,
             tool,
         }
+    }
+
+    /// The same in a session that was delegated from these.
+    #[must_use]
+    pub const fn below(mut self, above: &'a [&'a Facts]) -> Self {
+        self.above = above;
+        self
     }
 
     /// The same at another moment.

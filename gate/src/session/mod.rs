@@ -4,6 +4,7 @@
 //! Taint says where content came from, not that an attack was seen. It only grows: nothing in a
 //! session takes a reason away, and there is no function here that could.
 
+mod delegate;
 mod handoff;
 mod history;
 mod named;
@@ -31,6 +32,7 @@ use crate::{
     selection::Selection,
     task_words::TaskWords,
 };
+pub use delegate::{DelegateError, Delegation};
 pub use handoff::{Handoff, HandoffError, RESOURCE};
 pub(crate) use history::{History, amount};
 use named::Named;
@@ -110,11 +112,7 @@ impl Facts {
             values,
             workspace,
         } = opening;
-        if let Some(task) = &task
-            && (task.len() > TASK_MAX || task.contains('\0'))
-        {
-            return Err(OpenError::Task { found: task.len() });
-        }
+        open::check_task(task.as_deref())?;
         let found = values
             .values()
             .fold(0, |sum: usize, it| sum.saturating_add(it.len()));
@@ -158,16 +156,21 @@ impl Facts {
                 .collect::<Result<_, _>>()?,
             words: TaskWords::default(),
         };
-        for (name, value) in facts.values.clone() {
+        facts.begin(task);
+        Ok(facts)
+    }
+
+    /// What a session is told before anything else: its values, and what the person asked for.
+    fn begin(&mut self, task: Option<String>) {
+        for (name, value) in self.values.clone() {
             let labels = lineage::Labels::all(lineage::Label::Authoritative);
-            facts.note(Source::Value { name }, &value, &labels);
+            self.note(Source::Value { name }, &value, &labels);
         }
         if let Some(task) = task {
             let digest = Digest::of(Domain::Result, task.as_bytes());
-            facts.said(Source::Task { digest }, &task);
-            facts.task = Some(task);
+            self.said(Source::Task { digest }, &task);
+            self.task = Some(task);
         }
-        Ok(facts)
     }
 
     /// Text of the person's or the operator's, at `now_ms` of the clock that decisions are made by: over

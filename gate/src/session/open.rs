@@ -144,6 +144,15 @@ pub enum OpenError {
     },
 }
 
+pub(super) fn check_task(task: Option<&str>) -> Result<(), OpenError> {
+    match task {
+        Some(task) if task.len() > TASK_MAX || task.contains('\0') => {
+            Err(OpenError::Task { found: task.len() })
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 pub(super) fn read_value(
     policy: &Policy,
     name: ValueName,

@@ -8,6 +8,7 @@ mod branches;
 mod calls;
 mod chain;
 mod compiled;
+mod delegation;
 mod demo;
 mod documented;
 mod ground;
