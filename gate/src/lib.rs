@@ -15,6 +15,7 @@
 //! | what was allowed becomes a permit | [`permit`] | gate |
 //! | the permit is verified, and its call read again | [`permit`], [`call`] | vault |
 //! | the call becomes a request, held against the floor | [`request`], [`floor`], [`address`] | vault |
+//! | what was done is read back | [`readback`] | vault |
 //! | what came of it is recorded | [`record`], [`chain`] | vault, gate |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -41,6 +42,7 @@ pub mod nonce;
 pub mod origin;
 pub mod permit;
 pub mod policy;
+pub mod readback;
 pub mod record;
 pub mod request;
 pub mod selection;

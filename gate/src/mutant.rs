@@ -88,6 +88,8 @@ mutants! {
     VaultPermitReuse "vault-permit-reuse": "a permit is spent once";
     /// A permit is taken whoever signed it.
     VaultPermitSignature "vault-permit-signature": "a permit is the gate's";
+    /// What is read back changes nothing: every effect counts as seen.
+    VaultReadBack "vault-read-back": "an effect counts as seen where reading back shows it";
 }
 
 impl Mutant {

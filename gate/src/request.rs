@@ -250,8 +250,14 @@ pub fn render(policy: &Policy, call: &Call) -> Result<HttpRequest, RenderError> 
             });
         }
     }
-    let template = &tool.request;
-    let arguments = &call.arguments;
+    fill_template(&tool.request, &call.arguments)
+}
+
+/// The request of `template` with `arguments` in it, whose types and bounds were looked at.
+pub(crate) fn fill_template(
+    template: &Template,
+    arguments: &Arguments,
+) -> Result<HttpRequest, RenderError> {
     let mut headers = render_headers(&template.headers, arguments)?;
     let body = match &template.body {
         None => Vec::new(),
@@ -273,7 +279,8 @@ pub fn render(policy: &Policy, call: &Call) -> Result<HttpRequest, RenderError> 
     })
 }
 
-type Arguments = BTreeMap<ArgumentName, Value>;
+/// Arguments by name.
+pub type Arguments = BTreeMap<ArgumentName, Value>;
 
 fn render_target(template: &Template, arguments: &Arguments) -> Result<String, RenderError> {
     let mut target = String::new();

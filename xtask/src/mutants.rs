@@ -28,7 +28,7 @@ const FILE: &str = "fixtures/mutants.json";
 const FORMAT: &str = "custody-mutants/1";
 
 /// Mutant, package, its tests' target, test: what notices without an attempt.
-const TESTS: [(Mutant, &str, &str, &str); 13] = [
+const TESTS: [(Mutant, &str, &str, &str); 14] = [
     (
         Mutant::FrontStrictJson,
         "gate",
@@ -106,6 +106,12 @@ const TESTS: [(Mutant, &str, &str, &str); 13] = [
         "gate",
         "--test=gate",
         "permit::another_vault_run_key_or_time_is_refused",
+    ),
+    (
+        Mutant::VaultReadBack,
+        "custody-vault",
+        "--test=vault",
+        "read_back::a_200_is_not_verification_a_server_that_did_nothing_is_mismatched",
     ),
 ];
 

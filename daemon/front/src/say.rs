@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use custody_wire::agent::{Answer, ToolView};
+use gate::record::{Finding, Verification, Why};
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
@@ -13,6 +14,9 @@ const CALL_DIGEST: &str = "custody/call";
 
 /// The key of the effect's status in `_meta`.
 const STATUS: &str = "custody/status";
+
+/// The key of what reading the effect back came to, in `_meta`.
+const VERIFICATION: &str = "custody/verification";
 
 /// The least HTTP status that is an error (RFC 9110, section 15.5).
 const ERROR_STATUS: u16 = 400;
@@ -26,13 +30,22 @@ pub fn outcome(answer: Result<Answer, Gone>) -> CallToolResult {
             result,
             json,
             status,
+            verification,
         }) => {
             let mut meta = JsonObject::new();
             meta.insert(CALL_DIGEST.into(), call.to_string().into());
             meta.insert(STATUS.into(), status.into());
-            done(&result, json, status).with_meta(Some(MetaObject(meta)))
+            if !verification.is_unsupported() {
+                meta.insert(VERIFICATION.into(), read_back(&verification));
+            }
+            done(&result, json, status, &verification).with_meta(Some(MetaObject(meta)))
         }
-        Ok(Answer::Failed { why, in_doubt, .. }) => failed(&why, in_doubt),
+        Ok(Answer::Failed {
+            why,
+            in_doubt,
+            verification,
+            ..
+        }) => failed(&why, in_doubt, &verification),
         Ok(Answer::Held {
             number: _,
             call,
@@ -53,13 +66,19 @@ pub fn outcome(answer: Result<Answer, Gone>) -> CallToolResult {
             why,
             ..
         }) => refused(&rule, argument.as_deref(), &why),
-        Ok(Answer::Tools { .. }) => failed(&Gone::Wrong.to_string(), true),
-        Err(gone @ Gone::BeforeAsking) => failed(&gone.to_string(), false),
-        Err(gone @ (Gone::Unanswered | Gone::Wrong)) => failed(&gone.to_string(), true),
+        Ok(Answer::Tools { .. }) => {
+            failed(&Gone::Wrong.to_string(), true, &Verification::UNSUPPORTED)
+        }
+        Err(gone @ Gone::BeforeAsking) => {
+            failed(&gone.to_string(), false, &Verification::UNSUPPORTED)
+        }
+        Err(gone @ (Gone::Unanswered | Gone::Wrong)) => {
+            failed(&gone.to_string(), true, &Verification::UNSUPPORTED)
+        }
     }
 }
 
-fn done(result: &[u8], json: bool, status: u16) -> CallToolResult {
+fn done(result: &[u8], json: bool, status: u16, verification: &Verification) -> CallToolResult {
     let text = String::from_utf8_lossy(result);
     let structured = json
         .then(|| serde_json::from_slice::<JsonObject>(result).ok())
@@ -70,16 +89,59 @@ fn done(result: &[u8], json: bool, status: u16) -> CallToolResult {
             "note: the result is not UTF-8; what is no text was replaced by U+FFFD",
         ));
     }
-    let mut said = if status < ERROR_STATUS {
+    let seen = seen(verification);
+    content.extend(seen.map(ContentBlock::text));
+    let lied = verification.finding == Finding::Mismatched;
+    let mut said = if status < ERROR_STATUS && !lied {
         CallToolResult::success(content)
+    } else if lied {
+        CallToolResult::error(content)
     } else {
         content.push(ContentBlock::text(format!(
             "note: the call was allowed and performed; the server answered status {status}"
         )));
         CallToolResult::error(content)
     };
-    said.structured_content = structured.map(Value::Object);
+    // What a server says of an effect that is not there is not to be worked with.
+    said.structured_content = if lied {
+        Some(json!({
+            "decision": "allow",
+            "status": status,
+            "verification": read_back(verification),
+        }))
+    } else {
+        structured.map(Value::Object)
+    };
     said
+}
+
+/// What reading back came to, for a program.
+fn read_back(verification: &Verification) -> Value {
+    json!({
+        "finding": verification.finding.as_str(),
+        "reads": verification.reads,
+        "why": verification.why.as_ref().map(Why::as_str),
+    })
+}
+
+/// What a model should know of it; nothing where all is as it should be or nobody looks.
+fn seen(verification: &Verification) -> Option<String> {
+    let why = verification.why();
+    match verification.finding {
+        Finding::Unsupported | Finding::Verified => None,
+        Finding::Mismatched => Some(format!(
+            "note: mismatched: the server answered that it was done, and reading it back does not \
+             show it: {why}. Do not take it for done; the operator has been told."
+        )),
+        Finding::Unobservable => Some(format!(
+            "note: unobservable: it could not be read back: {why}. The server's answer is all that \
+             is known."
+        )),
+        Finding::VerifierFailure => Some(format!(
+            "note: verifier_failure: reading it back failed, which says nothing of the effect: \
+             {why}."
+        )),
+    }
 }
 
 fn refused(rule: &str, argument: Option<&str>, why: &str) -> CallToolResult {
@@ -120,8 +182,10 @@ fn held(
     said
 }
 
-fn failed(why: &str, in_doubt: bool) -> CallToolResult {
-    let then = if in_doubt {
+fn failed(why: &str, in_doubt: bool, verification: &Verification) -> CallToolResult {
+    let then = if verification.finding == Finding::Verified {
+        "It was performed: reading it back shows it. Do not repeat it."
+    } else if in_doubt {
         "It may have been performed: unless the tool is idempotent, find out before you repeat it."
     } else {
         "It was not performed."
@@ -132,6 +196,7 @@ fn failed(why: &str, in_doubt: bool) -> CallToolResult {
         "decision": "fail",
         "why": why,
         "in_doubt": in_doubt,
+        "verification": (!verification.is_unsupported()).then(|| read_back(verification)),
     }));
     said
 }

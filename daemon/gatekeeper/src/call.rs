@@ -18,7 +18,7 @@ use gate::{
     excerpt::excerpt,
     json::{self, Limits, Value},
     permit::{MAX_AGE, Permit, Terms},
-    record::{Decision, Scene, Why, result_digest},
+    record::{Decision, Scene, Verification, Why, result_digest},
     session::Facts,
 };
 
@@ -198,7 +198,7 @@ pub(crate) fn dispatch(
         let why = "the vault is restarting, and nothing was done; try again in a moment";
         let recorded = record_here(keeper, session, asked, Rule::Vault.as_str(), why);
         return Begun::Answered(match recorded {
-            Ok(_place) => failed(number, why, false),
+            Ok(_place) => failed(number, why, false, Verification::UNSUPPORTED),
             Err(unrecorded) => refused(number, Rule::Ledger, &unrecorded.to_string()),
         });
     };
@@ -245,6 +245,7 @@ pub(crate) fn dispatch(
             let ending = Ending {
                 receipt: None,
                 in_doubt: false,
+                verification: Verification::UNSUPPORTED,
                 why,
             };
             Begun::Answered(fail(keeper, session, number, &allowed, decision, ending))
@@ -298,11 +299,13 @@ impl Performing {
                 status,
                 media_type: _,
                 number: _,
+                verification,
             }) => {
                 let performed = Performed {
                     receipt,
                     result,
                     status,
+                    verification,
                 };
                 done(&keeper, &session, number, &allowed, decision, performed)
             }
@@ -348,6 +351,7 @@ impl Lost {
         Ending {
             receipt: None,
             in_doubt,
+            verification: Verification::UNSUPPORTED,
             why: why.into(),
         }
     }
@@ -384,6 +388,7 @@ struct Performed {
     receipt: Digest,
     result: Vec<u8>,
     status: u16,
+    verification: Verification,
 }
 
 /// How a call ended that was not performed, or may not have been.
@@ -391,6 +396,7 @@ struct Ending {
     receipt: Option<Digest>,
     /// Whether the effect may have happened, whatever repeating it would do.
     in_doubt: bool,
+    verification: Verification,
     why: String,
 }
 
@@ -400,26 +406,31 @@ fn ending_of(answer: permit::Answer) -> Ending {
             receipt,
             why,
             in_doubt,
+            verification,
             number: _,
         } => Ending {
             receipt: Some(receipt),
             in_doubt,
+            verification,
             why,
         },
         permit::Answer::Refused { why, number: _ } => Ending {
             receipt: None,
             in_doubt: false,
+            verification: Verification::UNSUPPORTED,
             why: format!("the vault did not act on the permit: {why}"),
         },
         // The channel ends at either of these out of turn, and `Done` is not an ending.
         permit::Answer::Done { receipt, .. } => Ending {
             receipt: Some(receipt),
             in_doubt: true,
+            verification: Verification::UNSUPPORTED,
             why: "the effect was performed".into(),
         },
         permit::Answer::Hello { .. } => Ending {
             receipt: None,
             in_doubt: true,
+            verification: Verification::UNSUPPORTED,
             why: "the vault did not keep to the protocol".into(),
         },
     }
@@ -438,11 +449,13 @@ fn done(
         receipt,
         result,
         status,
+        verification,
     } = performed;
     if result.len() > RESULT_CAP {
         let ending = Ending {
             receipt: Some(receipt),
             in_doubt: true,
+            verification,
             why: format!(
                 "the effect was performed, and its answer has {} bytes; at most {RESULT_CAP} \
                  reach an agent",
@@ -458,6 +471,7 @@ fn done(
             let ending = Ending {
                 receipt: Some(receipt),
                 in_doubt: true,
+                verification,
                 why: format!("the effect was performed, and its answer is withheld: {why}"),
             };
             return fail(keeper, session, number, allowed, decision, ending);
@@ -479,6 +493,7 @@ fn done(
         session: session.id,
         status,
         tool: allowed.tool().clone(),
+        verification: verification.clone(),
     };
     match keeper.book.record(&record) {
         Ok(place) => {
@@ -496,12 +511,14 @@ fn done(
                 json: released.json,
                 result,
                 status,
+                verification,
             }
         }
         Err(_logged) => failed(
             number,
             &format!("the effect was performed, and its result is withheld: {UNRECORDED}"),
             true,
+            verification,
         ),
     }
 }
@@ -534,6 +551,7 @@ fn fail(
         receipt: ending.receipt,
         session: session.id,
         tool: allowed.tool().clone(),
+        verification: ending.verification.clone(),
         why: why.clone(),
     };
     let recorded = keeper.book.record(&record);
@@ -548,10 +566,10 @@ fn fail(
     match recorded {
         Err(_logged) if spoken => {
             let why = format!("the call failed, and why is withheld: {UNRECORDED}");
-            failed(number, &why, ending.in_doubt)
+            failed(number, &why, ending.in_doubt, ending.verification)
         }
         // Without a word from outside it says no more than that nothing was done.
-        Ok(_) | Err(_) => failed(number, why.as_str(), ending.in_doubt),
+        Ok(_) | Err(_) => failed(number, why.as_str(), ending.in_doubt, ending.verification),
     }
 }
 
@@ -617,11 +635,12 @@ pub(crate) fn refused(number: u64, rule: Rule, why: &str) -> Answer {
     }
 }
 
-fn failed(number: u64, why: &str, in_doubt: bool) -> Answer {
+fn failed(number: u64, why: &str, in_doubt: bool, verification: Verification) -> Answer {
     Answer::Failed {
         number,
         why: why.into(),
         in_doubt,
+        verification,
     }
 }
 

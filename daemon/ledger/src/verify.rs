@@ -262,10 +262,12 @@ impl Effects {
                 outcome,
                 ..
             } => match outcome {
-                Outcome::InDoubt { why } => (effect, intent, Some(why)),
-                Outcome::Done { .. } | Outcome::Failed { .. } | Outcome::Refused { .. } => {
-                    (effect, intent, None)
-                }
+                Outcome::InDoubt { why, .. } => (effect, intent, Some(why)),
+                Outcome::Done { .. }
+                | Outcome::Failed { .. }
+                | Outcome::Found { .. }
+                | Outcome::NotFound { .. }
+                | Outcome::Refused { .. } => (effect, intent, None),
             },
         };
         if let Some(intent) = intent {

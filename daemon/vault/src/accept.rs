@@ -21,6 +21,7 @@ use gate::{
     meaning::{Meaning, MeaningError},
     nanos::BootNanos,
     nonce::Nonce,
+    origin::Origin,
     permit::{self, Expect, PermitError, Verified},
     policy::{Connector, Credential, Policy},
     record::Bound,
@@ -34,12 +35,14 @@ use crate::{
     session::{InFlight, Session},
     spent::SpendError,
     vault::Vault,
+    workers::Wanted,
 };
 
 /// What may be performed, once.
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) bound: Bound,
+    pub(crate) call: Call,
     pub(crate) session: Rc<Session>,
     pub(crate) request: HttpRequest,
     pub(crate) idempotent: bool,
@@ -70,6 +73,11 @@ pub(crate) enum Refusal {
     },
     #[error("{0}")]
     Floor(FloorError),
+    #[error(
+        "tool `{tool}` is locked: reading an effect of it back did not show what its server had \
+         answered; an operator looks, and starts custodyd again"
+    )]
+    Locked { tool: ToolName },
     #[error("the gate that signed the permit is gone")]
     GateGone,
     #[error("{0}")]
@@ -131,11 +139,15 @@ fn judge(vault: &Vault, permit: &Verified, call: &[u8], now: u64) -> Result<Acce
     if open.loaded.hash != permit.policy() {
         return Err(Refusal::Policy { session });
     }
+    let tool = permit.tool();
+    if vault.locks.holds(open.loaded.policy.name(), tool) {
+        return Err(Refusal::Locked { tool: tool.clone() });
+    }
     let in_flight = InFlight::enter(&open).ok_or(Refusal::Busy {
         session,
         most: crate::SESSION_CALLS_MAX,
     })?;
-    let (request, idempotent) = prepare(&open.loaded.policy, permit, call, now)?;
+    let (call, request, idempotent) = prepare(&open.loaded.policy, permit, call, now)?;
     // `prepare` saw that the policy has it.
     let rules = open.loaded.policy.credential(permit.credential());
     let prefix = rules.map_or("", |rules| &rules.placement.prefix);
@@ -145,6 +157,7 @@ fn judge(vault: &Vault, permit: &Verified, call: &[u8], now: u64) -> Result<Acce
         .map_err(Refusal::Credential)?;
     Ok(Accepted {
         bound: Bound::of(permit),
+        call,
         expires: permit.expires(),
         idempotent,
         request,
@@ -160,7 +173,7 @@ fn prepare(
     permit: &Verified,
     call: &[u8],
     now: u64,
-) -> Result<(HttpRequest, bool), Refusal> {
+) -> Result<(Call, HttpRequest, bool), Refusal> {
     let call = permit.admit(call).map_err(Refusal::Permit)?;
     let tool = policy
         .tools()
@@ -186,7 +199,7 @@ fn prepare(
         .meaning()
         .agrees(policy, &call, &request, now / 1_000_000)
         .map_err(Refusal::Meaning)?;
-    Ok((request, tool.idempotent))
+    Ok((call, request, tool.idempotent))
 }
 
 /// The call as a request that stands on the floor of `rules`: what is sent is held against it, not
@@ -203,7 +216,7 @@ fn render(policy: &Policy, rules: &Credential, call: &Call) -> Result<HttpReques
 /// Whether a worker takes it, whatever its number and addresses turn out to be: a call within its
 /// cap grows where its arguments are percent-encoded. What is found out here is a refusal; behind
 /// the intent it would be a doubt.
-fn fits(request: &HttpRequest) -> Result<(), FrameError> {
+pub(crate) fn fits(request: &HttpRequest) -> Result<(), FrameError> {
     let longest = SocketAddr::from((Ipv6Addr::LOCALHOST, u16::MAX));
     let message = Request::Http {
         number: u64::MAX,
@@ -217,9 +230,21 @@ impl Accepted {
     pub(crate) fn http(&self, addresses: &[SocketAddr]) -> Http {
         http(&self.request, addresses)
     }
+
+    /// The worker that it needs, and where that must be able to go.
+    pub(crate) fn wanted<'a>(&'a self, rules: &'a Credential, origin: &'a Origin) -> Wanted<'a> {
+        Wanted {
+            session: self.bound.session,
+            open: &self.session,
+            label: &self.bound.credential,
+            rules,
+            origin,
+        }
+    }
 }
 
-fn http(request: &HttpRequest, addresses: &[SocketAddr]) -> Http {
+/// A request as a worker sends it, to these addresses.
+pub(crate) fn http(request: &HttpRequest, addresses: &[SocketAddr]) -> Http {
     Http {
         method: request.method.as_str().into(),
         tls: request.origin.tls(),
@@ -299,7 +324,7 @@ struct Says {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gate::{floor::PathPattern, id::PolicyName, origin::Origin, request::Method};
+    use gate::{floor::PathPattern, id::PolicyName, request::Method};
 
     const POLICY: &str = r#"
 format = 1

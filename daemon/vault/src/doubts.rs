@@ -9,7 +9,7 @@ use ed25519_dalek::VerifyingKey;
 use gate::{
     chain::{ChainName, LineError, Place, Verifier},
     json::{self, Limits, Value},
-    record::{Bound, Effect, Outcome},
+    record::{Bound, Effect, Outcome, Verification},
 };
 use serde::Deserialize;
 
@@ -105,7 +105,14 @@ impl Doubts {
                  before the call is repeated"
             );
             let why = "the vault ended between the intent and its receipt".into();
-            let _place = receipts.receipt(effect, Some(intent), Outcome::InDoubt { why })?;
+            let _place = receipts.receipt(
+                effect,
+                Some(intent),
+                Outcome::InDoubt {
+                    verification: Verification::UNSUPPORTED,
+                    why,
+                },
+            )?;
         }
         Ok(())
     }

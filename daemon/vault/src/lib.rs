@@ -16,6 +16,7 @@ mod custodyd;
 mod doubts;
 mod egress;
 mod gate_link;
+mod locks;
 mod perform;
 mod policies;
 mod receipts;
@@ -23,6 +24,7 @@ mod resolver;
 mod session;
 mod spent;
 mod vault;
+mod verify;
 mod worker;
 mod workers;
 

@@ -9,8 +9,9 @@ use std::{
 use custody_wire::permit::Answer;
 use gate::{
     chain::Place,
+    mutant::Mutant,
     permit::PermitError,
-    record::{Effect, Outcome, result_digest},
+    record::{Effect, Finding, Outcome, Verification, result_digest},
 };
 
 use crate::{
@@ -18,8 +19,9 @@ use crate::{
     gate_link::Link,
     receipts::{ChainFailed, Cleared},
     vault::Vault,
+    verify::{self, Subject},
     worker::Performed,
-    workers::{Means, NoWorker, Wanted},
+    workers::NoWorker,
 };
 
 /// How long the gate's record may take to disk; 4 ms is usual, 13 ms the slowest of a hundred.
@@ -70,7 +72,8 @@ pub(crate) async fn perform(
         ended = carry_out(vault, link, &accepted, &progress) => ended,
         () = accepted.session.over() => cut_short(&progress),
     };
-    conclude(vault, number, &accepted, &progress, ended)
+    let verification = read_back(vault, &accepted, &ended).await;
+    conclude(vault, number, &accepted, &progress, ended, verification)
 }
 
 /// The steps from an accepted call to what the worker says of it.
@@ -81,19 +84,8 @@ async fn carry_out(vault: &Vault, link: &Link, accepted: &Accepted, progress: &P
         let why = format!("credential `{}` is not in the policy", bound.credential);
         return Ended::Refused { why };
     };
-    let wanted = Wanted {
-        session: bound.session,
-        open: &accepted.session,
-        label: &bound.credential,
-        rules,
-        origin: &accepted.request.origin,
-    };
-    let means = Means {
-        credentials: &vault.credentials,
-        custodyd: &vault.custodyd,
-        resolver: &vault.resolver,
-    };
-    let worker = match vault.workers.find(wanted, means).await {
+    let wanted = accepted.wanted(rules, &accepted.request.origin);
+    let worker = match vault.workers.find(wanted, vault.means()).await {
         Ok(worker) => worker,
         Err(error @ NoWorker::Egress(_)) => {
             return Ended::Refused {
@@ -162,6 +154,62 @@ fn cut_short(progress: &Progress) -> Ended {
     })
 }
 
+/// Looks whether what was claimed, or may have been done, is there.
+async fn read_back(vault: &Vault, accepted: &Accepted, ended: &Ended) -> Verification {
+    let answer = match ended {
+        Ended::Performed(Performed::Done { status, body, .. }) if claims(*status) => {
+            Some(body.as_slice())
+        }
+        Ended::Performed(Performed::InDoubt { .. }) => None,
+        // Nobody says that anything was done.
+        Ended::Performed(Performed::Done { .. } | Performed::NotSent { .. })
+        | Ended::ChainFailed(_)
+        | Ended::Refused { .. } => return Verification::UNSUPPORTED,
+    };
+    let (bound, policy) = (&accepted.bound, &accepted.session.loaded.policy);
+    let tool = policy.tools().get(&bound.tool);
+    let Some((tool, rules)) = tool.zip(policy.credential(&bound.credential)) else {
+        return Verification::UNSUPPORTED;
+    };
+    if tool.verify.is_none() {
+        return Verification::UNSUPPORTED;
+    }
+    let subject = Subject {
+        arguments: &accepted.call.arguments,
+        answer,
+        tool,
+    };
+    // What was done stays done when the session ends: only nobody looks any more.
+    let found = tokio::select! {
+        biased;
+        () = accepted.session.over() => Verification {
+            finding: Finding::Unobservable,
+            reads: 0,
+            why: Some("the session ended before it was read back".into()),
+        },
+        found = verify::read_back(vault, accepted, rules, subject) => found,
+    };
+    if Mutant::VaultReadBack.is_on() {
+        return Verification {
+            finding: Finding::Verified,
+            ..found
+        };
+    }
+    if found.finding == Finding::Mismatched && answer.is_some() {
+        let locks = tool
+            .verify
+            .as_ref()
+            .is_some_and(|verify| verify.lock_on_mismatch);
+        vault.mismatched(bound, policy.name(), locks, found.why());
+    }
+    found
+}
+
+/// Whether a status says that something was done (RFC 9110, section 15.3).
+const fn claims(status: u16) -> bool {
+    matches!(status, 200..=299)
+}
+
 /// Writes the receipt, and only then makes the answer.
 fn conclude(
     vault: &Vault,
@@ -169,6 +217,7 @@ fn conclude(
     accepted: &Accepted,
     progress: &Progress,
     ended: Ended,
+    verification: Verification,
 ) -> Option<Answer> {
     let write = |outcome| {
         let intent = *progress.intent.borrow();
@@ -177,11 +226,13 @@ fn conclude(
             .receipt(accepted.bound.clone(), intent, outcome)
             .ok()
     };
+    let shown = verification.clone();
     let failed = |why: String, in_doubt, receipt: Place| Answer::Failed {
         number,
         receipt: receipt.digest,
         why,
         in_doubt,
+        verification: shown,
     };
     let (tool, call) = (&accepted.bound.tool, accepted.bound.call);
     match ended {
@@ -201,9 +252,22 @@ fn conclude(
             Some(failed(why, false, receipt))
         }
         Ended::Performed(Performed::InDoubt { why }) => {
-            tracing::warn!(%tool, %call, why, "effect in doubt");
-            let receipt = write(Outcome::InDoubt {
-                why: why.as_str().into(),
+            let finding = verification.finding.as_str();
+            tracing::warn!(%tool, %call, why, finding, "effect in doubt");
+            let told = why.as_str().into();
+            // That it is not there says nothing yet: it may still be on its way.
+            let receipt = write(match verification.finding {
+                Finding::Verified => Outcome::Found {
+                    verification,
+                    why: told,
+                },
+                Finding::Mismatched
+                | Finding::Unobservable
+                | Finding::Unsupported
+                | Finding::VerifierFailure => Outcome::InDoubt {
+                    verification,
+                    why: told,
+                },
             })?;
             Some(failed(why, true, receipt))
         }
@@ -213,12 +277,14 @@ fn conclude(
             body,
             scrubbed,
         }) => {
-            tracing::info!(%tool, %call, status, scrubbed, "effect performed");
+            let finding = verification.finding.as_str();
+            tracing::info!(%tool, %call, status, scrubbed, finding, "effect performed");
             let receipt = write(Outcome::Done {
                 bytes: u64::try_from(body.len()).unwrap_or(u64::MAX),
                 result: result_digest(&body),
                 scrubbed,
                 status,
+                verification: verification.clone(),
             })?;
             Some(Answer::Done {
                 number,
@@ -226,6 +292,7 @@ fn conclude(
                 result: body,
                 status,
                 media_type,
+                verification,
             })
         }
     }

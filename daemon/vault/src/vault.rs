@@ -20,7 +20,7 @@ use gate::{
     digest::Digest,
     id::{PolicyName, SessionId},
     nonce::Nonce,
-    record::Effect,
+    record::{Bound, Effect},
 };
 use tokio::sync::Notify;
 
@@ -29,12 +29,13 @@ use crate::{
     custodyd::{Custodyd, Notice, NoticeError, stream},
     doubts::Doubts,
     gate_link::{self, Link},
+    locks::Locks,
     policies::{self, Policies},
     receipts::Receipts,
     resolver::Resolver,
     session::Session,
     spent::{SPENT_MAX, Spent},
-    workers::{self, Workers},
+    workers::{self, Means, Workers},
 };
 
 /// How often idle workers are looked for, and the newest line on disk is told.
@@ -107,6 +108,7 @@ pub(crate) struct Vault {
     pub(crate) clock: Rc<dyn Clock>,
     pub(crate) credentials: RefCell<Credentials>,
     pub(crate) custodyd: Custodyd,
+    pub(crate) locks: Locks,
     pub(crate) receipts: Receipts,
     pub(crate) resolver: Rc<Resolver>,
     pub(crate) spent: RefCell<Spent>,
@@ -205,6 +207,7 @@ fn start(config: Config, channel: OwnedFd) -> Result<Vault, VaultError> {
         broken: RefCell::default(),
         breaks: Notify::new(),
         gate: RefCell::default(),
+        locks: Locks::default(),
         gate_turn: Cell::new(0),
         on_their_way: Cell::new(0),
         policies,
@@ -213,6 +216,15 @@ fn start(config: Config, channel: OwnedFd) -> Result<Vault, VaultError> {
 }
 
 impl Vault {
+    /// What the start of a worker needs.
+    pub(crate) fn means(&self) -> Means<'_> {
+        Means {
+            credentials: &self.credentials,
+            custodyd: &self.custodyd,
+            resolver: &self.resolver,
+        }
+    }
+
     /// What permits must name.
     pub(crate) fn hello(&self) -> Answer {
         Answer::Hello {
@@ -279,6 +291,20 @@ impl Vault {
                 None => self.breaks.notified().await,
             }
         }
+    }
+
+    /// An effect that its server claimed is not there.
+    pub(crate) fn mismatched(&self, effect: &Bound, policy: &PolicyName, locks: bool, why: &str) {
+        let locked = locks && self.locks.lock(policy, &effect.tool);
+        tracing::error!(
+            call = %effect.call,
+            tool = %effect.tool,
+            session = %effect.session,
+            %policy,
+            why,
+            locked,
+            "mismatched: the server answered that it was done, and reading it back does not show it"
+        );
     }
 
     fn heed(self: &Rc<Self>, notice: Notice) {

@@ -2,7 +2,7 @@
 //!
 //! The channel is the session's identity: no message names a session.
 
-use gate::{digest::Digest, id::ToolName};
+use gate::{digest::Digest, id::ToolName, record::Verification};
 use serde::{Deserialize, Serialize};
 
 use crate::Message;
@@ -59,6 +59,8 @@ pub enum Answer {
         /// The status of the effect (HTTP: the status code), so that the agent sees that a server
         /// refused what the gate allowed.
         status: u16,
+        /// What reading it back came to.
+        verification: Verification,
     },
     /// The call was allowed, and the effect did not happen or may not have.
     Failed {
@@ -68,6 +70,8 @@ pub enum Answer {
         why: String,
         /// The effect may have happened: unless the tool is idempotent, find out before repeating it.
         in_doubt: bool,
+        /// What reading it back came to: where that is verified, it happened.
+        verification: Verification,
     },
     /// The call waits, for a person or for the end of its turn; nothing was performed. Asking the same
     /// again says the same until it no longer waits.

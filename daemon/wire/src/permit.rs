@@ -1,6 +1,6 @@
 //! gate ↔ vault: permits, and what came of them.
 
-use gate::digest::Digest;
+use gate::{digest::Digest, record::Verification};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -56,6 +56,8 @@ pub enum Answer {
         status: u16,
         /// The media type that the effect named, if any.
         media_type: Option<String>,
+        /// What reading it back came to.
+        verification: Verification,
     },
     /// The permit was good, and the effect failed or may not have happened.
     Failed {
@@ -67,6 +69,8 @@ pub enum Answer {
         why: String,
         /// The effect may have happened.
         in_doubt: bool,
+        /// What reading it back came to: where that is verified, it happened.
+        verification: Verification,
     },
     /// The first message: what permits must name.
     Hello {

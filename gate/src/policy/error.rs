@@ -418,6 +418,12 @@ pub enum Problem {
         /// The value or set.
         of: String,
     },
+    /// A read-back or a precondition that could not say anything.
+    #[error("{why}")]
+    Verify {
+        /// Why, and what to write.
+        why: &'static str,
+    },
     /// A template names an argument that the tool has not.
     #[error(
         "`{argument}` is not an argument of this tool; add it under `arguments`, or correct the template"

@@ -2,6 +2,7 @@
 
 mod argument;
 mod tool;
+mod verify;
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -18,6 +19,7 @@ use serde::{
 pub(super) use self::{
     argument::{ArgumentTable, AuthorityName, KindName, Typed},
     tool::{HintsTable, RequestTable, SelectorTable, ToolTable},
+    verify::{ReadTable, VerifyTable},
 };
 use crate::{
     address::Addresses,

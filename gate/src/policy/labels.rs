@@ -144,6 +144,26 @@ impl Pointer {
         Ok(Self(steps))
     }
 
+    /// Whether it names one place at most.
+    pub fn is_plain(&self) -> bool {
+        self.0.iter().all(|step| matches!(step, Step::Key(_)))
+    }
+
+    /// What stands in `value` where a plain pointer names it.
+    pub fn find<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+        self.0
+            .iter()
+            .try_fold(value, |value, step| match (step, value) {
+                (Step::Key(key), Value::Object(members)) => members.get(key),
+                (Step::Key(key), Value::List(items)) => items.get(
+                    key.parse()
+                        .ok()
+                        .filter(|it: &usize| it.to_string() == *key)?,
+                ),
+                _ => None,
+            })
+    }
+
     /// Whether it names exactly the place at `path`.
     pub(crate) fn names(&self, path: &[Place<'_>]) -> bool {
         let is = |(step, place): (&Step, &Place<'_>)| match (step, place) {

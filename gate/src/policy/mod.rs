@@ -104,6 +104,7 @@ mod pattern;
 mod rules;
 mod schema;
 mod tool;
+mod verify;
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -136,6 +137,7 @@ pub use tool::{
     Argument, Authority, Branch, Commit, Confirm, Hints, Links, OnTaint, OriginClass, Rate,
     Recipients, Release, Risk, Role, Selector, Tool, Total,
 };
+pub use verify::{Capture, Read, Verify};
 
 /// The version of the format, of the file and of the compiled bytes.
 pub const FORMAT: u32 = 1;

@@ -8,7 +8,7 @@ use alloc::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{ActionClass, Boundary, Computed, Kind, MeaningRules, ResultRules};
+use super::{ActionClass, Boundary, Computed, Kind, MeaningRules, ResultRules, Verify};
 use crate::{
     id::{ArgumentName, CatalogueName, CredentialLabel, OwnedName, RoleName, ValueName},
     json::Value,
@@ -68,6 +68,9 @@ pub struct Tool {
     pub selector: Option<Selector>,
     /// What a session may do with it in all.
     pub total: Total,
+    /// How its effect is read back, if it can be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
 }
 
 impl Tool {

@@ -8,7 +8,7 @@ use alloc::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Body, UnixMillis, Why};
+use super::{Body, UnixMillis, Verification, Why};
 use crate::{
     chain::{ChainName, Place},
     decide::{Allowed, Grounds, Held, Reason, Refusal, Rule},
@@ -96,6 +96,9 @@ pub enum Decision {
         status: u16,
         /// The tool.
         tool: ToolName,
+        /// What reading it back came to.
+        #[serde(default, skip_serializing_if = "Verification::is_unsupported")]
+        verification: Verification,
     },
     /// The effect failed, or may not have happened, or the vault did not act on the permit.
     Failed {
@@ -116,6 +119,9 @@ pub enum Decision {
         session: SessionId,
         /// The tool.
         tool: ToolName,
+        /// What reading it back came to.
+        #[serde(default, skip_serializing_if = "Verification::is_unsupported")]
+        verification: Verification,
         /// Why.
         why: Why,
     },

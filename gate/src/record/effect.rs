@@ -4,7 +4,7 @@ use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Body, UnixMillis, Why};
+use super::{Body, UnixMillis, Verification, Why};
 use crate::{
     chain::{ChainName, Place},
     digest::Digest,
@@ -103,15 +103,35 @@ pub enum Outcome {
         scrubbed: u32,
         /// The status code.
         status: u16,
+        /// What reading it back came to.
+        #[serde(default, skip_serializing_if = "Verification::is_unsupported")]
+        verification: Verification,
     },
     /// Nothing was sent.
     Failed {
         /// Why.
         why: Why,
     },
+    /// Reading back shows the effect; what the server answered is not known.
+    Found {
+        /// What reading back came to.
+        verification: Verification,
+        /// Why there is no answer.
+        why: Why,
+    },
     /// The effect may have happened.
     InDoubt {
+        /// What reading back came to: it could not decide.
+        #[serde(default, skip_serializing_if = "Verification::is_unsupported")]
+        verification: Verification,
         /// Why.
+        why: Why,
+    },
+    /// Reading back shows that the effect did not happen, after the time in which it would have shown.
+    NotFound {
+        /// What reading back came to.
+        verification: Verification,
+        /// Why there is no answer.
         why: Why,
     },
     /// The vault did not act on the permit.

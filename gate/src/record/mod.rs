@@ -6,6 +6,7 @@
 
 mod decision;
 mod effect;
+mod verification;
 
 use alloc::string::String;
 use core::fmt;
@@ -19,6 +20,7 @@ use crate::{
 
 pub use decision::{Decision, Scene};
 pub use effect::{Bound, Effect, Outcome};
+pub use verification::{Finding, Verification};
 
 /// What a line says.
 pub trait Body: Serialize + DeserializeOwned {

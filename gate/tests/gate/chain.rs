@@ -9,7 +9,7 @@ use gate::{
     id::SessionId,
     json::{Limits, Value, canonical, parse},
     policy::Label,
-    record::{Bound, Decision, Effect, Outcome, Scene, Why},
+    record::{Bound, Decision, Effect, Outcome, Scene, Verification, Why},
 };
 use proptest::prelude::*;
 
@@ -47,6 +47,7 @@ fn records() -> Vec<Decision> {
         Decision::opened(&scene, &policy, 1_000),
         Decision::allowed(&scene, &allowed),
         Decision::Done {
+            verification: Verification::UNSUPPORTED,
             at: 2,
             bytes: 3,
             call: allowed.digest(),
@@ -72,6 +73,7 @@ fn records() -> Vec<Decision> {
             Why::from("json has a key twice in one object"),
         ),
         Decision::Failed {
+            verification: Verification::UNSUPPORTED,
             at: 3,
             call: allowed.digest(),
             decision,
@@ -373,6 +375,7 @@ fn an_intent_and_its_receipt_name_permit_call_and_decision() {
     let mut written = vec![intent];
     for outcome in [
         Outcome::Done {
+            verification: Verification::UNSUPPORTED,
             bytes: 2,
             result: Digest::of(Domain::Result, b"{}"),
             scrubbed: 1,
@@ -382,6 +385,7 @@ fn an_intent_and_its_receipt_name_permit_call_and_decision() {
             why: Why::from("connection refused"),
         },
         Outcome::InDoubt {
+            verification: Verification::UNSUPPORTED,
             why: Why::from("the worker died"),
         },
         Outcome::Refused {

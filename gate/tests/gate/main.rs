@@ -21,6 +21,7 @@ mod peers;
 mod permit;
 mod policies;
 mod properties;
+mod read_back;
 mod render;
 mod scene;
 mod vectors;

@@ -179,3 +179,29 @@ async fn answers_come_to_whoever_asked_though_many_ask_at_once() {
         assert_eq!(heard, (0..20).collect::<Vec<_>>());
     }
 }
+
+#[tokio::test]
+async fn what_reading_back_came_to_is_beside_the_answer_and_a_lie_is_an_error() {
+    let session = Session::start();
+    let mut agent = session.agent().await;
+    agent.shake_hands("2025-11-25").await;
+    let shown = agent.call("shown", json!({})).await["result"].clone();
+    let found = &shown["_meta"]["custody/verification"];
+    assert_eq!(found["finding"], "verified");
+    assert_eq!(shown["structuredContent"], json!({ "ok": true }));
+    assert_ne!(shown["isError"], true);
+    let lie = agent.call("lie", json!({})).await["result"].clone();
+    assert_eq!(lie["isError"], true);
+    let found = &lie["structuredContent"]["verification"];
+    assert_eq!(
+        (&found["finding"], &found["reads"]),
+        (&json!("mismatched"), &json!(2))
+    );
+    let words = lie["content"].to_string();
+    assert!(words.contains("Do not take it for done"), "{words}");
+    let lost = agent.call("lost", json!({})).await["result"].clone();
+    let words = lost["content"].to_string();
+    assert!(words.contains("It was performed"), "{words}");
+    // Whoever does not know the finding still looks before he repeats it.
+    assert_eq!(lost["structuredContent"]["in_doubt"], true);
+}

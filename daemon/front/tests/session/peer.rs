@@ -9,6 +9,7 @@ use custody_wire::{
 use gate::{
     digest::{Digest, Domain},
     id::ToolName,
+    record::{Finding, Verification},
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -151,11 +152,19 @@ async fn answer_all(mut far: UnixStream, tell: mpsc::UnboundedSender<(String, Ve
 
 fn answer(number: u64, tool: &str, arguments: Vec<u8>) -> Answer {
     let done = |result: Vec<u8>, json, status| Answer::Done {
+        verification: Verification::UNSUPPORTED,
         number,
         call: Digest::of(Domain::Call, &arguments),
         result,
         json,
         status,
+    };
+    let seen = |finding, why| {
+        let mut done = done(br#"{"ok":true}"#.to_vec(), true, 200);
+        if let Answer::Done { verification, .. } = &mut done {
+            *verification = seen_as(finding, why);
+        }
+        done
     };
     match tool {
         "echo" => done(arguments.clone(), true, 200),
@@ -163,7 +172,16 @@ fn answer(number: u64, tool: &str, arguments: Vec<u8>) -> Answer {
         "bytes" => done(vec![0xff, 0xfe, b'x'], false, 200),
         "big" => done(vec![b'x'; 900 << 10], false, 200),
         "forbidden" => done(br#"{"error":"no"}"#.to_vec(), true, 403),
+        "lie" => seen(Finding::Mismatched, "status 404 came, and 200 was to come"),
+        "lost" => Answer::Failed {
+            verification: seen_as(Finding::Verified, ""),
+            number,
+            why: "the server closed the connection".into(),
+            in_doubt: true,
+        },
+        "shown" => seen(Finding::Verified, ""),
         "broken" => Answer::Failed {
+            verification: Verification::UNSUPPORTED,
             number,
             why: "the server closed the connection".into(),
             in_doubt: true,
@@ -174,6 +192,14 @@ fn answer(number: u64, tool: &str, arguments: Vec<u8>) -> Answer {
             argument: Some("to".into()),
             why: "no tool of this name".into(),
         },
+    }
+}
+
+fn seen_as(finding: Finding, why: &str) -> Verification {
+    Verification {
+        finding,
+        reads: 2,
+        why: (!why.is_empty()).then(|| why.into()),
     }
 }
 

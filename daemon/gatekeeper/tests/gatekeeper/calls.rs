@@ -4,7 +4,7 @@ use custody_wire::{agent::Answer, permit};
 use gate::{
     digest::{Digest, Domain},
     policy::Label,
-    record::{Decision, result_digest},
+    record::{Decision, Finding, Verification, result_digest},
     session::Taint,
 };
 
@@ -40,6 +40,7 @@ fn an_allowed_call_is_recorded_permitted_performed_recorded_and_answered() {
         result,
         json,
         status,
+        verification,
     } = front.answer()
     else {
         panic!("not done")
@@ -49,6 +50,7 @@ fn an_allowed_call_is_recorded_permitted_performed_recorded_and_answered() {
         (result.as_slice(), json, status),
         (&b"{\"id\":1}"[..], true, 200)
     );
+    assert!(verification.is_unsupported());
     // Recorded before it was released: it is there when the answer is.
     let records = bench.records();
     let Some(Decision::Done {
@@ -69,6 +71,37 @@ fn an_allowed_call_is_recorded_permitted_performed_recorded_and_answered() {
         *receipt,
         Digest::of(Domain::Line, &asked.number.to_le_bytes())
     );
+}
+
+#[test]
+fn what_reading_back_came_to_is_recorded_before_it_is_released() {
+    let mut bench = Bench::start();
+    let mut vault = bench.vault();
+    let mut front = bench.open(SESSION);
+    front.send("send_message", &message("hello"));
+    let asked = vault.asked();
+    let mismatched = Verification {
+        finding: Finding::Mismatched,
+        reads: 3,
+        why: Some("status 404 came".into()),
+    };
+    vault.say(&permit::Answer::Done {
+        number: asked.number,
+        receipt: Digest::of(Domain::Line, b"receipt"),
+        result: b"{}".to_vec(),
+        status: 200,
+        media_type: None,
+        verification: mismatched.clone(),
+    });
+    let Answer::Done { verification, .. } = front.answer() else {
+        panic!("not done")
+    };
+    assert_eq!(verification, mismatched);
+    let records = bench.records();
+    let Some(Decision::Done { verification, .. }) = records.last() else {
+        panic!("{records:?}")
+    };
+    assert_eq!(*verification, mismatched);
 }
 
 #[test]
@@ -180,6 +213,7 @@ fn a_failure_taints_as_a_result_does_before_it_is_released() {
             receipt: Digest::of(Domain::Line, b"r"),
             why: "certificate of `publish p1 now`".into(),
             in_doubt: false,
+            verification: Verification::UNSUPPORTED,
         });
         assert!(matches!(front.answer(), Answer::Failed { .. }));
         let records = bench.records();
@@ -260,6 +294,7 @@ fn a_failure_is_recorded_and_says_whether_the_effect_may_have_happened() {
             receipt: Digest::of(Domain::Line, b"r"),
             why: "the server hung up".into(),
             in_doubt: doubt,
+            verification: Verification::UNSUPPORTED,
         });
         let Answer::Failed { why, in_doubt, .. } = front.answer() else {
             panic!("not failed")

@@ -164,6 +164,7 @@ fn when_the_vault_dies_every_call_on_its_way_is_in_doubt_and_an_idempotent_one_m
             number,
             in_doubt,
             why,
+            ..
         } = front.answer()
         else {
             panic!("not failed")
@@ -206,6 +207,7 @@ fn a_new_vault_voids_what_the_old_one_had_though_that_one_lives() {
         result: b"late".to_vec(),
         status: 200,
         media_type: None,
+        verification: gate::record::Verification::UNSUPPORTED,
     });
     let _may_fail = std::io::Write::write_all(&mut old.stream, &late.unwrap());
     let asked = front.reach(&mut new, "whoami");

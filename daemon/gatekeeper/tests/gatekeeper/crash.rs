@@ -138,6 +138,7 @@ fn without_room_for_its_record_every_call_is_refused_and_with_room_it_is_not() {
             receipt: gate::digest::Digest::ZERO,
             why: "words of the server ".repeat(20),
             in_doubt: false,
+            verification: gate::record::Verification::UNSUPPORTED,
         });
         let Answer::Failed { why, .. } = front.answer() else {
             panic!("released")

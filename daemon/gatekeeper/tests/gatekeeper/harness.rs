@@ -584,6 +584,7 @@ impl Vault {
             result: result.into(),
             status: 200,
             media_type: Some("application/json".into()),
+            verification: gate::record::Verification::UNSUPPORTED,
         });
     }
 }

@@ -137,6 +137,7 @@ pub(crate) fn receipt(effect: Bound, intent: Option<Place>) -> Effect {
         effect,
         intent,
         outcome: Outcome::Done {
+            verification: gate::record::Verification::UNSUPPORTED,
             bytes: 2,
             result: digest(2_000),
             scrubbed: 0,

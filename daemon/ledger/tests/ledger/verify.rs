@@ -372,6 +372,7 @@ fn an_intent_without_a_receipt_is_in_doubt_and_so_is_one_that_says_so() {
         effect: bound(3, places[2]),
         intent: None,
         outcome: Outcome::InDoubt {
+            verification: gate::record::Verification::UNSUPPORTED,
             why: "the server hung up".into(),
         },
     };

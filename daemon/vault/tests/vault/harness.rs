@@ -212,6 +212,62 @@ authority = "payload"
 type = "string"
 max_length = 60000
 
+[tools.note]
+description = "Writes a note whose number the server gives."
+credential = "api"
+risk = "write"
+
+[tools.note.request]
+method = "POST"
+url = "http://127.0.0.1:{port}/v1/messages"
+body = {{ text = "{{text}}" }}
+timeout_ms = 300
+
+[tools.note.arguments.text]
+authority = "payload"
+type = "string"
+max_length = 100
+
+[tools.note.verify]
+url = "http://127.0.0.1:{port}/v1/notes/{{id}}"
+expect = {{ "/text" = "{{text}}", "/state" = "kept" }}
+tries = 3
+delay_ms = 10
+timeout_ms = 300
+
+[tools.note.verify.capture.id]
+pointer = "/id"
+type = "string"
+max_length = 20
+
+[tools.pay]
+description = "Pays under a reference of the caller's."
+credential = "api"
+risk = "write"
+
+[tools.pay.request]
+method = "POST"
+url = "http://127.0.0.1:{port}/v1/messages"
+body = {{ amount = "{{amount}}", reference = "{{reference}}" }}
+timeout_ms = 300
+
+[tools.pay.arguments.amount]
+authority = "payload"
+type = "integer"
+
+[tools.pay.arguments.reference]
+authority = "payload"
+type = "string"
+max_length = 20
+
+[tools.pay.verify]
+url = "http://127.0.0.1:{port}/v1/notes/{{reference}}"
+expect = {{ "/amount" = "{{amount}}" }}
+tries = 2
+delay_ms = 10
+timeout_ms = 300
+lock_on_mismatch = true
+
 [tools.far]
 description = "Asks a host that is far away."
 credential = "far"

@@ -13,6 +13,7 @@ mod effects;
 mod harness;
 mod permits;
 mod program;
+mod read_back;
 mod restart;
 #[path = "../../../effect/tests/effect/server.rs"]
 mod server;

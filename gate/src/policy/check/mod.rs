@@ -7,6 +7,7 @@ mod meaning;
 mod request;
 mod selector;
 mod uses;
+mod verify;
 
 use alloc::{
     collections::BTreeSet,
@@ -194,7 +195,11 @@ fn tool(policy: &Rules, tool: &Tool) -> Result<(), Fault> {
     selector::selector(tool)?;
     request::request(&tool.request, credential).map_err(|it| it.under(&["request"]))?;
     uses::uses(tool)?;
-    request::on_floor(tool, credential).map_err(|it| it.under(&["request"]))
+    request::on_floor(tool, credential).map_err(|it| it.under(&["request"]))?;
+    if let Some(it) = &tool.verify {
+        verify::verify(tool, it, credential).map_err(|it| it.under(&["verify"]))?;
+    }
+    Ok(())
 }
 
 fn argument(policy: &Rules, argument: &Argument) -> Result<(), Fault> {

@@ -98,7 +98,15 @@ fn shown_path(template: &Template) -> String {
 }
 
 pub(super) fn on_floor(tool: &Tool, credential: &Credential) -> Result<(), Fault> {
-    let template = &tool.request;
+    template_on_floor(&tool.request, tool, credential)
+}
+
+/// The same of another request that `tool` makes.
+pub(super) fn template_on_floor(
+    template: &Template,
+    tool: &Tool,
+    credential: &Credential,
+) -> Result<(), Fault> {
     let floor = &credential.floor;
     if !floor.origins.contains(&template.origin) {
         return Err(Problem::FloorOrigin {

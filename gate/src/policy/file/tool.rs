@@ -15,7 +15,7 @@ use serde::{
     },
 };
 
-use super::ArgumentTable;
+use super::{ArgumentTable, VerifyTable};
 use crate::{
     id::{ArgumentName, CredentialLabel, RoleName},
     json::Value,
@@ -63,6 +63,7 @@ pub(in crate::policy) struct ToolTable {
     #[serde(default)]
     pub(in crate::policy) hints: HintsTable,
     pub(in crate::policy) request: RequestTable,
+    pub(in crate::policy) verify: Option<VerifyTable>,
     #[serde(default)]
     pub(in crate::policy) arguments: BTreeMap<ArgumentName, ArgumentTable>,
 }

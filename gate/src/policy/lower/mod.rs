@@ -2,6 +2,7 @@
 
 mod argument;
 mod request;
+mod verify;
 
 use alloc::collections::BTreeMap;
 
@@ -227,6 +228,11 @@ fn tool(table: ToolTable, known: Known<'_>) -> Result<Tool, Fault> {
             calls: table.total.calls,
             sums,
         },
+        verify: table
+            .verify
+            .map(verify::verify)
+            .transpose()
+            .map_err(|it| it.under(&["verify"]))?,
     })
 }
 

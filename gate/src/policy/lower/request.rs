@@ -43,7 +43,7 @@ pub(super) fn request(table: RequestTable) -> Result<Template, Fault> {
 }
 
 /// Whether a TOML date is in `body`: the `toml` crate hands it over as a table with this key.
-fn has_date(body: &Value) -> bool {
+pub(super) fn has_date(body: &Value) -> bool {
     match body {
         Value::List(items) => items.iter().any(has_date),
         Value::Object(members) => members

@@ -1,0 +1,124 @@
+//! Reading an effect back, with the credential that it was performed with.
+
+use std::time::Duration;
+
+use custody_service::reason;
+use gate::{
+    floor,
+    policy::{Credential, Tool, Verify},
+    readback::{self, Shown},
+    record::{Finding, Verification},
+    request::{Arguments, HttpRequest},
+};
+use tokio::time::sleep;
+
+use crate::{
+    accept::{self, Accepted},
+    receipts::Cleared,
+    vault::Vault,
+    worker::Performed,
+};
+
+/// What is read back: whose effect, and what is known of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Subject<'a> {
+    pub(crate) arguments: &'a Arguments,
+    /// What the effect answered, if it did.
+    pub(crate) answer: Option<&'a [u8]>,
+    pub(crate) tool: &'a Tool,
+}
+
+/// Reads an effect back as its tool says, as often as it says, until it is seen.
+pub(crate) async fn read_back(
+    vault: &Vault,
+    accepted: &Accepted,
+    rules: &Credential,
+    subject: Subject<'_>,
+) -> Verification {
+    let Some(verify) = &subject.tool.verify else {
+        return Verification::UNSUPPORTED;
+    };
+    let (arguments, request) = match prepare(verify, rules, subject) {
+        Ok(prepared) => prepared,
+        Err(why) => return failure(&why),
+    };
+    let mut last = Shown {
+        finding: Finding::Unobservable,
+        why: String::new(),
+    };
+    let mut reads = 0_u32;
+    while reads < verify.tries {
+        if reads > 0 {
+            sleep(Duration::from_millis(verify.delay_ms.into())).await;
+        }
+        reads = reads.saturating_add(1);
+        last = match read(vault, accepted, rules, &request).await {
+            Ok((status, body)) => readback::shown(&verify.read, &arguments, status, &body),
+            Err(why) => {
+                // Its words may be a server's, and what a finding says reaches the agent.
+                tracing::info!(tool = %accepted.bound.tool, why, "not read back");
+                Shown {
+                    finding: Finding::Unobservable,
+                    why: "the read got no whole answer".into(),
+                }
+            }
+        };
+        match last.finding {
+            Finding::Verified | Finding::VerifierFailure => break,
+            Finding::Mismatched | Finding::Unobservable | Finding::Unsupported => {}
+        }
+    }
+    Verification {
+        finding: last.finding,
+        reads,
+        why: (!last.why.is_empty()).then(|| reason::plain(&last.why).into()),
+    }
+}
+
+/// One read: the status and the body of what came back.
+pub(crate) async fn read(
+    vault: &Vault,
+    accepted: &Accepted,
+    rules: &Credential,
+    request: &HttpRequest,
+) -> Result<(u16, Vec<u8>), String> {
+    let wanted = accepted.wanted(rules, &request.origin);
+    let worker = vault.workers.find(wanted, vault.means()).await;
+    let worker = worker.map_err(|error| error.to_string())?;
+    let addresses = worker
+        .addresses(&request.origin)
+        .ok_or("the worker's egress does not have the origin")?;
+    let http = accept::http(request, addresses);
+    match worker.perform(http, Cleared::Idempotent).await {
+        Performed::Done { status, body, .. } => Ok((status, body)),
+        Performed::NotSent { why } | Performed::InDoubt { why } => Err(why),
+    }
+}
+
+fn prepare(
+    verify: &Verify,
+    rules: &Credential,
+    subject: Subject<'_>,
+) -> Result<(Arguments, HttpRequest), String> {
+    let arguments = match subject.answer {
+        Some(answer) => readback::capture(verify, subject.arguments, answer)
+            .map_err(|error| error.to_string())?,
+        None if verify.needs_no_answer() => subject.arguments.clone(),
+        None => {
+            return Err("it is read back by what the effect answered, which is not known".into());
+        }
+    };
+    let request = readback::request(&verify.read, &arguments).map_err(|error| error.to_string())?;
+    // The policy was held to it when it was compiled: this is the second key.
+    floor::check(&rules.floor, &request).map_err(|error| error.to_string())?;
+    accept::fits(&request).map_err(|error| error.to_string())?;
+    Ok((arguments, request))
+}
+
+fn failure(why: &str) -> Verification {
+    Verification {
+        finding: Finding::VerifierFailure,
+        reads: 0,
+        why: Some(reason::plain(why).into()),
+    }
+}

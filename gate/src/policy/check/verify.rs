@@ -1,0 +1,140 @@
+//! Read-backs: what they name is there, and they stand on the floor as every request does.
+
+use alloc::{string::String, vec::Vec};
+
+use super::{kind, range, request};
+use crate::{
+    id::ArgumentName,
+    policy::{Credential, Kind, Problem, Read, Tool, Verify, error::Fault},
+    request::Method,
+    template::Text,
+};
+
+/// The statuses that say that something is gone: then there is nothing in the answer to look at.
+const GONE: [u16; 2] = [404, 410];
+
+pub(super) fn verify(tool: &Tool, verify: &Verify, credential: &Credential) -> Result<(), Fault> {
+    range(verify.tries, 1, 20, &["tries"])?;
+    range(verify.delay_ms, 0, 60_000, &["delay_ms"])?;
+    if let Some(ms) = verify.settles_ms {
+        range(ms, 0, 600_000, &["settles_ms"])?;
+        if !verify.needs_no_answer() {
+            return Err(Problem::Verify {
+                why: "what is in doubt has no answer to take a value from; leave `settles_ms` out, \
+                      or `capture`",
+            }
+            .at(&["settles_ms"]));
+        }
+    }
+    for (name, capture) in &verify.captures {
+        let key = ["capture", name.as_str()];
+        kind::kind(&capture.kind).map_err(|it| it.under(&key))?;
+        if !capture.kind.is_scalar() {
+            return Err(Problem::NotScalar {
+                argument: name.clone(),
+            }
+            .at(&key));
+        }
+        if !capture.pointer.is_plain() {
+            return Err(PLAIN.at(&["capture", name.as_str(), "pointer"]));
+        }
+        if tool.arguments.contains_key(name) {
+            return Err(Problem::Twice {
+                what: String::from(name.clone()),
+            }
+            .at(&key));
+        }
+    }
+    let known = |name: &ArgumentName| match tool.arguments.get(name) {
+        Some(argument) => Some((&argument.kind, argument.optional)),
+        None => verify.captures.get(name).map(|it| (&it.kind, false)),
+    };
+    read(tool, &verify.read, credential, &known)
+}
+
+const PLAIN: Problem = Problem::Verify {
+    why: "one place is needed: a pointer without `*`",
+};
+
+/// Checks a read whose templates may name what `known` knows: its type, and whether it may be
+/// missing.
+pub(super) fn read<'a>(
+    tool: &Tool,
+    read: &Read,
+    credential: &Credential,
+    known: &dyn Fn(&ArgumentName) -> Option<(&'a Kind, bool)>,
+) -> Result<(), Fault> {
+    let template = &read.request;
+    if template.method != Method::Get || template.body.is_some() {
+        return Err(Problem::Verify {
+            why: "a read is a GET without a body",
+        }
+        .at(&["url"]));
+    }
+    request::request(template, credential)?;
+    request::template_on_floor(template, tool, credential)?;
+    range(read.status.into(), 200, 499, &["status"])?;
+    if read.expect.is_empty() && !GONE.contains(&read.status) {
+        return Err(Problem::Verify {
+            why: "that a server answers verifies nothing; say what must stand where: \
+                  `expect = { \"/to\" = \"{to}\" }`",
+        }
+        .at(&["expect"]));
+    }
+    if !read.expect.is_empty() && !(200..300).contains(&read.status) {
+        return Err(Problem::Verify {
+            why: "an answer with this status has nothing to look at; leave `expect` out",
+        }
+        .at(&["expect"]));
+    }
+    let in_url: Vec<&Text> = template.path.iter().collect();
+    let texts = in_url.iter().map(|it| (*it, "url", true));
+    let query = template.query.iter().map(|(_, it)| (it, "url", false));
+    let headers = template.headers.values().map(|it| (it, "headers", false));
+    for (text, key, whole) in texts.chain(query).chain(headers) {
+        for name in text.arguments() {
+            let (kind, optional) = known(name).ok_or_else(|| unknown(name).at(&[key]))?;
+            if !kind.is_scalar() {
+                return Err(Problem::NotScalar {
+                    argument: name.clone(),
+                }
+                .at(&[key]));
+            }
+            if whole && optional {
+                return Err(Problem::OptionalInPath {
+                    argument: name.clone(),
+                }
+                .at(&[key]));
+            }
+        }
+    }
+    for (pointer, body) in &read.expect {
+        let at = String::from(pointer.clone());
+        let key = ["expect", at.as_str()];
+        if !pointer.is_plain() {
+            return Err(PLAIN.at(&key));
+        }
+        if body.has_all() {
+            return Err(Problem::Verify {
+                why: "name each argument by itself: what is shown has other members too",
+            }
+            .at(&key));
+        }
+        let mut missing = None;
+        body.each_argument(&mut |name| {
+            if known(name).is_none() {
+                missing = Some(name.clone());
+            }
+        });
+        if let Some(name) = missing {
+            return Err(unknown(&name).at(&key));
+        }
+    }
+    Ok(())
+}
+
+fn unknown(name: &ArgumentName) -> Problem {
+    Problem::UnknownArgument {
+        argument: name.clone(),
+    }
+}
