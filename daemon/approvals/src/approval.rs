@@ -3,6 +3,7 @@
 use std::fmt;
 
 use gate::{
+    approval::Scope,
     chain::Place,
     digest::Digest,
     id::{PolicyName, SessionId, ToolName},
@@ -63,28 +64,6 @@ impl Asked {
             position: self.decision.position,
         }
     }
-}
-
-/// How far an approval reaches.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Reach {
-    /// This call, as often as the session makes it.
-    Call,
-    /// This call, once.
-    Once,
-    /// Calls of the session with the same target.
-    Target,
-}
-
-/// How far, and for how long.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Scope {
-    /// How far.
-    pub reach: Reach,
-    /// Until when, if a limit was said.
-    pub until: Option<u64>,
 }
 
 /// Who answered.

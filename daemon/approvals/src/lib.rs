@@ -16,6 +16,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`approval`] | what is asked, answered and kept |
+//! | [`fingerprint`] | the key of a signature, by its name |
 //! | [`signed`] | rows are signed; an edited one is refused by name |
 //! | [`sqlite`] | the store of one host: a file |
 //! | [`store`] | what a store does, and why it may refuse |
@@ -25,10 +26,13 @@
 #![forbid(unsafe_code)]
 
 pub mod approval;
+pub mod fingerprint;
 pub mod signed;
 pub mod sqlite;
 pub mod store;
 
-pub use approval::{Answered, Approval, Asked, Key, Over, Reach, Reviewer, Scope, State, Word};
+pub use gate::approval::{Reach, Scope};
+
+pub use approval::{Answered, Approval, Asked, Key, Over, Reviewer, State, Word};
 pub use sqlite::Sqlite;
 pub use store::{Cursor, Heading, Page, Store, StoreError, Which};

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
 use custody_wire::{operator::SOCKET, profile::Profile};
@@ -11,10 +11,13 @@ use gate::{
     meaning::Subject,
 };
 
+use crate::review::answer::Typed;
+
 const EXIT_CODES: &str = "\
 Exit codes:
   0        done
-  1        what was checked is not good (doctor, policy check, ledger verify, replay, why)
+  1        what was checked is not good (doctor, policy check, ledger verify, replay, why); what was
+           approved was not performed, or may not have been (approve)
   2        the command line is wrong
   125      custody itself failed, or refused; the reason is on standard error
   126      the command of `run` could not be executed
@@ -43,6 +46,12 @@ pub struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum What {
+    /// Approve a call that waits, and say what came of it
+    ///
+    /// This program takes the digest of the bytes that it shows and approves that, and nothing else. Where
+    /// the call needs your signature, `ssh-keygen -Y sign` makes it with your key, your agent or your
+    /// hardware key.
+    Approve(Approve),
     /// Try what a session must not be able to do, and say whether a profile can be had here
     Doctor(Doctor),
     /// Look at the ledger: decision records and receipts
@@ -57,6 +66,15 @@ pub enum What {
         #[command(subcommand)]
         what: PolicyWhat,
     },
+    /// List the calls that wait for a person and that you may see
+    Pending {
+        /// Those too that wait no longer
+        #[arg(long)]
+        all: bool,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// List your sessions; root sees all
     ///
     /// ALLOWED and REFUSED count what the hooks of the kernel saw of a session: connections and other
@@ -66,6 +84,8 @@ pub enum What {
         #[arg(long)]
         json: bool,
     },
+    /// Refuse a call that waits; the agent is told why
+    Refuse(Refuse),
     /// Say what a policy would answer to calls that were recorded; nothing is performed
     Replay {
         /// The policy, NAME.toml
@@ -78,8 +98,23 @@ pub enum What {
         #[arg(long)]
         json: bool,
     },
+    /// Go through the calls that wait, one after the other, in the terminal
+    Review {
+        /// Your SSH key, for calls that need your signature; a .pub file asks your agent
+        #[arg(long, value_name = "FILE")]
+        key: Option<PathBuf>,
+    },
     /// Run a command confined
     Run(Run),
+    /// Show a call that waits, or waited: its exact values, where each comes from, and why it waits
+    Show {
+        /// Which.
+        #[command(flatten)]
+        call: Waiting,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Say whether the service runs, and which policies you may use
     Status,
     /// End sessions: every process of them is killed
@@ -108,6 +143,52 @@ pub enum What {
         #[arg(long)]
         json: bool,
     },
+}
+
+/// A call that waits.
+#[derive(Args, Debug)]
+pub struct Waiting {
+    /// The call, as `custody pending` lists it
+    #[arg(value_name = "ID")]
+    pub pending: u64,
+    /// The session whose call it is, where several daemons share their approvals
+    #[arg(long, value_name = "SESSION", value_parser = SessionId::parse)]
+    pub session: Option<SessionId>,
+}
+
+/// A yes.
+#[derive(Args, Debug)]
+pub struct Approve {
+    /// Which.
+    #[command(flatten)]
+    pub call: Waiting,
+    /// How far it goes; never beyond the session
+    #[arg(long, value_enum, default_value = "once")]
+    pub scope: Typed,
+    /// For how long: `90s`, `10m`, `2h`
+    #[arg(long = "for", value_name = "TIME", value_parser = custody_shown::words::parse_span)]
+    pub span: Option<Duration>,
+    /// The digest that you saw, or its first eight digits or more: another is not approved
+    #[arg(long, value_name = "DIGEST")]
+    pub digest: Option<String>,
+    /// Sign with this SSH key; a .pub file asks your agent
+    #[arg(long, value_name = "FILE", conflicts_with = "sign_with")]
+    pub key: Option<PathBuf>,
+    /// Sign with this command of the shell: it reads the statement and writes the signature, as
+    /// `ssh-keygen -Y sign -n custody-approval@v1 -f KEY` does
+    #[arg(long, value_name = "COMMAND")]
+    pub sign_with: Option<String>,
+}
+
+/// A no.
+#[derive(Args, Debug)]
+pub struct Refuse {
+    /// Which.
+    #[command(flatten)]
+    pub call: Waiting,
+    /// Why, for the agent
+    #[arg(long, value_name = "TEXT")]
+    pub why: String,
 }
 
 /// What an application says.

@@ -139,7 +139,7 @@ impl Control {
                     answer @ (Answer::Done
                     | Answer::Ended { .. }
                     | Answer::Give
-                    | Answer::Pending(_)
+                    | Answer::Pending { .. }
                     | Answer::Sessions(_)
                     | Answer::Shown(_)
                     | Answer::Started { .. }

@@ -6,9 +6,9 @@
 //! | [`connect`] | the connection to custody-control |
 //! | [`doctor`] | whether a profile can be had here |
 //! | [`exit`] | what the process says to its caller |
-//! | [`inert`] | foreign text that does nothing to a terminal |
 //! | [`ledger`], [`policy`], [`replay`], [`why`] | what needs no service |
 //! | [`list`] | ps, status, stop, tell |
+//! | [`review`] | calls that wait for a person |
 //! | [`run`] | a command, confined |
 //!
 //! **Invariant:** it holds nothing and decides nothing; it is the caller's own process. No secret
@@ -19,17 +19,19 @@ pub mod args;
 pub mod connect;
 pub mod doctor;
 pub mod exit;
-pub mod inert;
 pub mod ledger;
 pub mod list;
 pub mod policy;
 pub mod replay;
+pub mod review;
 pub mod run;
 pub mod why;
 
 use std::io::{self, Write as _};
 
 use clap::{CommandFactory as _, Parser as _};
+
+use custody_shown::inert;
 
 use args::{Arguments, LedgerWhat, PolicyWhat, What};
 use exit::Exit;
@@ -43,6 +45,7 @@ pub fn command() -> clap::Command {
 pub fn main() -> Exit {
     let Arguments { socket, what } = Arguments::parse();
     let done = match what {
+        What::Approve(what) => review::answer::approve(&socket, &what),
         What::Doctor(wanted) => doctor::doctor(&socket, &wanted),
         What::Ledger {
             what: LedgerWhat::Verify { dir, heads, keys },
@@ -50,13 +53,17 @@ pub fn main() -> Exit {
         What::Policy {
             what: PolicyWhat::Check { file, config },
         } => policy::check(&file, config.as_deref()),
+        What::Pending { all, json } => review::list::pending(&socket, all, json),
         What::Ps { json } => list::ps(&socket, json),
+        What::Refuse(what) => review::answer::refuse(&socket, &what),
         What::Replay {
             policy,
             traces,
             json,
         } => replay::replay(&policy, &traces, json),
+        What::Review { key } => review::walk::walk(&socket, key.as_deref()),
         What::Run(run) => run::run(&socket, run),
+        What::Show { call, json } => review::list::show(&socket, call.pending, call.session, json),
         What::Status => list::status(&socket),
         What::Stop { sessions } => list::stop(&socket, &sessions),
         What::Tell { session, what } => list::tell(&socket, session, &what),

@@ -71,7 +71,7 @@ pub fn tell(socket: &Path, session: SessionId, what: &args::Tell) -> anyhow::Res
         Answer::Done => Ok(Exit::Done),
         Answer::Ended { .. }
         | Answer::Give
-        | Answer::Pending(_)
+        | Answer::Pending { .. }
         | Answer::Refused { .. }
         | Answer::Sessions(_)
         | Answer::Shown(_)
@@ -99,7 +99,8 @@ pub fn status(socket: &Path) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-const UNEXPECTED: &str = "the service answered something else; is it of another version?";
+pub(crate) const UNEXPECTED: &str =
+    "the service answered something else; is it of another version?";
 
 fn as_json(sessions: &[SessionView]) -> String {
     let sessions: Vec<_> = sessions
@@ -149,8 +150,13 @@ fn table(sessions: &[SessionView]) -> Vec<String> {
             it.workspace.as_deref().map_or("-".into(), inert::line),
         ]
     }));
-    let mut widths = [0; 9];
-    for row in &rows {
+    aligned(&rows)
+}
+
+/// Rows as lines, each column as wide as its widest cell.
+pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> Vec<String> {
+    let mut widths = [0; N];
+    for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }

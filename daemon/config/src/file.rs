@@ -10,7 +10,7 @@ use gate::id::CredentialLabel;
 use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{
-    Access, Uids,
+    Access, Approvals, Notify, Review, Uids,
     trust::{Untrusted, root_owned},
     uids::UidRangeError,
 };
@@ -23,12 +23,18 @@ const FORMAT: u32 = 1;
 pub struct Config {
     /// Who may use which policy and set which values. Empty: root alone, everything.
     pub access: Vec<Access>,
+    /// How often a person may be asked, and may say yes.
+    pub approvals: Approvals,
     /// Where each credential lies.
     pub credentials: BTreeMap<CredentialLabel, CredentialSource>,
+    /// How reviewers hear that a call waits.
+    pub notify: Notify,
     /// What is observed beside denials.
     pub observation: Observation,
     /// Where things are.
     pub paths: Paths,
+    /// Who may answer for which calls.
+    pub review: Vec<Review>,
     /// The reserved uids.
     pub uids: Uids,
     /// The users that our services run as.
@@ -171,11 +177,17 @@ struct File {
     #[serde(default)]
     access: Vec<Access>,
     #[serde(default)]
+    approvals: Approvals,
+    #[serde(default)]
     credentials: BTreeMap<CredentialLabel, CredentialSource>,
+    #[serde(default)]
+    notify: Notify,
     #[serde(default)]
     observation: Observation,
     #[serde(default)]
     paths: Paths,
+    #[serde(default)]
+    review: Vec<Review>,
     #[serde(default)]
     uids: Uids,
     #[serde(default)]
@@ -224,9 +236,12 @@ impl Config {
         let File {
             _format: IgnoredAny,
             access,
+            approvals,
             credentials,
+            notify,
             observation,
             paths,
+            review,
             uids,
             users,
         } = toml::from_str(text).map_err(parse)?;
@@ -234,12 +249,15 @@ impl Config {
             path: path.into(),
             source,
         })?;
+        let program = notify.command.first().map(PathBuf::from);
         for (key, value) in [
             ("paths.policies", Some(&paths.policies)),
             ("paths.runtime", Some(&paths.runtime)),
             ("paths.state", Some(&paths.state)),
             ("paths.cgroup", paths.cgroup.as_ref()),
             ("paths.programs", paths.programs.as_ref()),
+            ("notify.command", program.as_ref()),
+            ("notify.socket", notify.socket.as_ref()),
         ] {
             if let Some(value) = value.filter(|v| !v.is_absolute()) {
                 return Err(ConfigError::Relative {
@@ -251,9 +269,12 @@ impl Config {
         }
         Ok(Self {
             access,
+            approvals,
             credentials,
+            notify,
             observation,
             paths,
+            review,
             uids,
             users,
         })
@@ -263,9 +284,12 @@ impl Config {
     pub fn embedded() -> Self {
         Self {
             access: Vec::new(),
+            approvals: Approvals::default(),
             credentials: BTreeMap::new(),
+            notify: Notify::default(),
             observation: Observation::default(),
             paths: Paths::default(),
+            review: Vec::new(),
             uids: Uids::default(),
             users: Users::default(),
         }
@@ -308,6 +332,27 @@ mod tests {
             parse("format = 1\n[credentials]\na = { file = '/a' }\nb = { systemd = 'b' }").unwrap();
         assert_eq!(config.credentials.len(), 2);
         assert!(parse("format = 1\n[credentials]\na = { value = 'no' }").is_err());
+    }
+
+    #[test]
+    fn a_rule_of_reviewers_names_its_policies_and_a_notifier_its_whole_path() {
+        let config = parse(
+            "format = 1\n[[review]]\nuids = [7]\npolicies = ['bank']\nseparate = true\n\
+             [notify]\ncommand = ['/usr/bin/tell', 'me']\n[approvals]\nquestions_per_minute = 3",
+        )
+        .unwrap();
+        assert!(config.review[0].separate);
+        assert_eq!(config.notify.command[1], "me");
+        assert_eq!(config.approvals.questions_per_minute, 3);
+        assert_eq!(config.approvals.answers_per_minute, 30);
+        for bad in [
+            "format = 1\n[[review]]\nuids = [7]",
+            "format = 1\n[[review]]\npolicies = ['bank']\nvalues = []",
+            "format = 1\n[notify]\ncommand = ['tell']",
+            "format = 1\n[notify]\nsocket = 'x.sock'",
+        ] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

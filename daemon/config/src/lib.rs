@@ -8,11 +8,13 @@
 
 mod access;
 mod file;
+mod review;
 mod trust;
 mod uids;
 
 pub use access::{Access, Asked, Caller};
 pub use file::{Config, ConfigError, CredentialSource, Observation, Paths, Users};
+pub use review::{Approvals, Notify, Question, Review, Reviews};
 pub use trust::{Untrusted, root_owned};
 pub use uids::{UidRange, UidRangeError, Uids};
 

@@ -2,7 +2,7 @@
 
 use std::{io, os::fd::AsFd};
 
-use custody_config::{Access, Asked, Caller, Uids};
+use custody_config::{Access, Asked, Caller, Review, Uids};
 use custody_wire::operator;
 use gate::id::PolicyName;
 
@@ -43,7 +43,7 @@ pub enum NotAllowed {
 /// What a caller is, in the eyes of the rules.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Standing {
-    /// Some rule lets him use some policy.
+    /// Some rule lets him use some policy, or review some call.
     Operator,
     /// He may do everything.
     Root,
@@ -52,10 +52,11 @@ pub enum Standing {
 }
 
 /// What `caller` is.
-pub fn standing(rules: &[Access], caller: &Caller) -> Standing {
+pub fn standing(rules: &[Access], reviews: &[Review], caller: &Caller) -> Standing {
     match caller.uid {
         0 => Standing::Root,
         _ if may_anything(rules, caller) => Standing::Operator,
+        _ if reviews.iter().any(|rule| rule.covers(caller)) => Standing::Operator,
         _ => Standing::Stranger,
     }
 }

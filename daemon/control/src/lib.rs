@@ -14,13 +14,14 @@
 //! | [`opening`] | the gate: opening and closing a session |
 //! | [`places`] | how many connections each user may have |
 //! | [`policies`] | which policies there are |
+//! | [`reviews`] | calls that wait for a person: kept, shown, answered |
 //! | [`run`] | one session from the request to its end |
 //! | [`serve`] | the listener, who is let in, the small requests |
 //! | [`sessions`] | which sessions there are, and whose |
 //! | [`workspace`] | a folder that a caller may give away, and its path |
 //!
-//! **Invariant:** no credential, no agent's data, no decision on a call. What is launched is
-//! launched confined by custodyd, whatever is asked here.
+//! **Invariant:** no credential, no decision on a call: of an agent's data it keeps what a reviewer is to
+//! be shown, and hands it on. What is launched is launched confined by custodyd, whatever is asked here.
 #![forbid(unsafe_code)]
 
 pub mod caller;
@@ -31,6 +32,7 @@ pub mod custodyd;
 pub mod opening;
 pub mod places;
 pub mod policies;
+pub mod reviews;
 pub mod run;
 pub mod serve;
 pub mod sessions;

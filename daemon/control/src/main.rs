@@ -8,6 +8,7 @@ use custody_config::Config;
 use custody_control::{
     custodyd::Custodyd,
     opening::Gate,
+    reviews::{self, Desk},
     serve::{Service, THREADS_MAX, serve},
     sessions::Sessions,
 };
@@ -31,6 +32,9 @@ struct Arguments {
     /// The configuration; without it, the embedded one
     #[arg(long)]
     config: Option<PathBuf>,
+    /// The folder where approvals are kept
+    #[arg(long)]
+    approvals: PathBuf,
     /// The folder of the compiled policies
     #[arg(long)]
     policies: PathBuf,
@@ -70,10 +74,16 @@ fn run() -> anyhow::Result<()> {
         let custodyd = Custodyd::new(channel).context("the channel to custodyd")?;
         let listener = UnixListener::from_std(listener).context("the operators' listener")?;
         let gate = UnixStream::from_std(gate).context("the channel to the gate")?;
-        let (gate, gate_carried) = Gate::connect(gate);
+        let (gate, unasked, gate_carried) = Gate::connect(gate);
+        // One daemon has one runtime folder: custodyd holds a lock in it.
+        let instance = arguments.policies.display().to_string();
+        let (desk, telling) = Desk::open(&arguments.approvals, instance, &config);
+        drop(tokio::spawn(telling));
         let service = Arc::new(Service {
             access: config.access,
             uids: config.uids,
+            review: config.review,
+            desk,
             policies: arguments.policies,
             custodyd: custodyd.clone(),
             gate,
@@ -83,7 +93,9 @@ fn run() -> anyhow::Result<()> {
             .order(&ControlOrder::Ready, &[])
             .await
             .context("the channel to custodyd")?;
+        let desk = reviews::carry(Arc::clone(&service), unasked);
         tokio::select! {
+            () = desk => anyhow::bail!("the gate is gone"),
             why = custodyd.carry() => Err(why).context("custodyd is gone"),
             why = gate_carried => Err(why).context("the gate is gone"),
             // Until then whoever connects waits in the listener's queue.

@@ -2,7 +2,7 @@
 
 use custody_wire::{
     frame::{self, FrameError},
-    session::{Answer, Open, Over, Request, Told, Waits},
+    session::{Answer, Answered, Open, Request, Told, Unasked},
 };
 use gate::id::SessionId;
 use tokio::{
@@ -41,10 +41,20 @@ pub struct Gate(mpsc::Sender<Asked>);
 type Asked = (Vec<u8>, oneshot::Sender<Answer>);
 
 impl Gate {
-    /// Speaks to the gate over `stream`. The future ends when the gate is gone, with the reason.
-    pub fn connect(stream: UnixStream) -> (Self, impl Future<Output = FrameError> + Send) {
+    /// Speaks to the gate over `stream`, and hands on what it says unasked. The future ends when the
+    /// gate is gone, with the reason.
+    pub fn connect(
+        stream: UnixStream,
+    ) -> (
+        Self,
+        mpsc::UnboundedReceiver<Unasked>,
+        impl Future<Output = FrameError> + Send,
+    ) {
         let (ask, asked) = mpsc::channel(QUEUE);
-        (Self(ask), carry(stream, asked))
+        // Not bounded: whoever hears may wait for an answer that comes behind what he has not heard. The
+        // gate bounds how many calls of a session wait.
+        let (unasked, heard) = mpsc::unbounded_channel();
+        (Self(ask), heard, carry(stream, asked, unasked))
     }
 
     /// Opens a session, before it is launched.
@@ -71,6 +81,14 @@ impl Gate {
         self.ask(&Request::Tell { session, told }).await
     }
 
+    /// A reviewer says something to a call that waits.
+    ///
+    /// # Errors
+    /// When the gate is gone, or the call does not wait.
+    pub async fn answer(&self, answered: Answered) -> Result<(), OpenError> {
+        self.ask(&Request::Answer(answered)).await
+    }
+
     async fn ask(&self, request: &Request) -> Result<(), OpenError> {
         // Framed here: what does not fit is this request's fault, and no other's.
         let bytes = frame::frame(request).map_err(|error| OpenError::TooLong {
@@ -90,14 +108,19 @@ impl Gate {
     }
 }
 
-async fn carry(stream: UnixStream, mut asked: mpsc::Receiver<Asked>) -> FrameError {
+async fn carry(
+    stream: UnixStream,
+    mut asked: mpsc::Receiver<Asked>,
+    unasked: mpsc::UnboundedSender<Unasked>,
+) -> FrameError {
     let (mut read, mut write) = stream.into_split();
     let (tell, mut told) = mpsc::channel(1);
     let reading = async move {
         loop {
             match frame::read_async::<Answer>(&mut read).await {
-                Ok(Answer::Over(over)) => unasked_over(&over),
-                Ok(Answer::Waits(waits)) => unasked_waits(&waits),
+                // Without anybody who hears it this program ends.
+                Ok(Answer::Over(over)) => drop(unasked.send(Unasked::Over(over))),
+                Ok(Answer::Waits(waits)) => drop(unasked.send(Unasked::Waits(waits))),
                 Ok(answer @ (Answer::Done | Answer::Refused { .. })) => {
                     if tell.send(answer).await.is_err() {
                         return FrameError::Closed;
@@ -133,19 +156,4 @@ async fn carry(stream: UnixStream, mut asked: mpsc::Receiver<Asked>) -> FrameErr
         why = reading => why,
         why = asking => why,
     }
-}
-
-/// A call waits for a person.
-fn unasked_waits(waits: &Waits) {
-    tracing::info!(
-        session = %waits.session,
-        pending = waits.decision.position,
-        tool = %waits.tool,
-        "a call waits for a person"
-    );
-}
-
-/// A call waits for a person no longer.
-fn unasked_over(over: &Over) {
-    tracing::info!(session = %over.session, pending = over.pending, "a call waits no longer");
 }

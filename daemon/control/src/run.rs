@@ -382,4 +382,5 @@ async fn close(service: &Service, session: SessionId) {
     if let Err(error) = service.gate.close(session).await {
         tracing::error!(%session, %error, "a session was not closed");
     }
+    service.desk.close(session).await;
 }

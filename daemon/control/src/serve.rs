@@ -2,7 +2,7 @@
 
 use std::{convert::Infallible, os::fd::AsFd, path::PathBuf, sync::Arc, time::Duration};
 
-use custody_config::{Access, Caller, Uids};
+use custody_config::{Access, Caller, Review, Uids};
 use custody_sys::channel;
 use custody_wire::{
     Message as _, frame,
@@ -23,13 +23,18 @@ use crate::{
     custodyd::Custodyd,
     opening::Gate,
     places::{CONNECTIONS_MAX, CONNECTIONS_PER_UID, Place, Places, STRANGERS_MAX},
-    policies, run,
+    policies,
+    reviews::{self, Desk},
+    run,
     sessions::Sessions,
 };
 
 /// The most threads that may wait for clients: one for each connection, and one for each user whose
 /// connections were not let in.
-pub const THREADS_MAX: usize = 2 * (CONNECTIONS_MAX + STRANGERS_MAX);
+pub const THREADS_MAX: usize = 2 * (CONNECTIONS_MAX + STRANGERS_MAX) + DESK_THREADS;
+
+/// The threads that ask the store of approvals or tell reviewers come on top.
+const DESK_THREADS: usize = 64;
 
 /// The longest request of a stranger: what he may ask for is short, and memory for what he may not is
 /// the operators'.
@@ -50,6 +55,10 @@ pub struct Service {
     pub uids: Uids,
     /// The folder of the compiled policies.
     pub policies: PathBuf,
+    /// Who may answer for calls that wait.
+    pub review: Vec<Review>,
+    /// Where they wait.
+    pub desk: Desk,
     /// The way to custodyd.
     pub custodyd: Custodyd,
     /// The way to the gate.
@@ -129,7 +138,7 @@ impl Door {
             );
             return Err(why.to_string());
         }
-        whose.0 = caller::standing(&self.service.access, &caller);
+        whose.0 = caller::standing(&self.service.access, &self.service.review, &caller);
         match self.places.take(whose.0, caller.uid) {
             Some(place) => Ok((caller, place)),
             None => Err(format!(
@@ -170,12 +179,21 @@ async fn obey(service: &Service, client: &mut Client, caller: &Caller) -> Result
                 let sessions = service.sessions.seen_by(caller);
                 client.send(&Answer::Sessions(sessions), &[]).await?;
             }
-            Request::Approve { .. }
-            | Request::Pending
-            | Request::Refuse { .. }
-            | Request::Show { .. } => {
-                let why = "this version's service keeps no approvals".into();
-                client.send(&Answer::Refused { why }, &[]).await?;
+            Request::Approve { of, scope, signed } => {
+                let answer = reviews::approve(service, caller, of, scope, signed).await;
+                client.send(&answer, &[]).await?;
+            }
+            Request::Pending { after, all } => {
+                let answer = reviews::list(service, caller, after, all).await;
+                client.send(&answer, &[]).await?;
+            }
+            Request::Refuse { of, why } => {
+                let answer = reviews::refuse(service, caller, of, why).await;
+                client.send(&answer, &[]).await?;
+            }
+            Request::Show { pending, session } => {
+                let answer = reviews::show(service, caller, pending, session).await;
+                client.send(&answer, &[]).await?;
             }
             Request::Signal { .. } => {
                 let why = "this connection runs no session".into();

@@ -103,6 +103,12 @@ impl Sessions {
             .any(|session| session.caller_uid == caller_uid && session.policy == *policy)
     }
 
+    /// Its profile, once it runs.
+    pub fn profile(&self, session: SessionId) -> Option<Profile> {
+        let all = self.all();
+        Some(all.get(&session)?.started?.profile)
+    }
+
     /// What closes when `session` is over, if it lives and `caller` may stop it. Another's session
     /// and none at all are the same answer.
     pub fn to_stop(&self, session: SessionId, caller: &Caller) -> Option<watch::Receiver<()>> {

@@ -102,6 +102,9 @@ impl Planned {
         for place in &service.read {
             rules.allow(place, AccessFs::ReadFile | AccessFs::ReadDir)?;
         }
+        for place in &service.execute {
+            rules.allow_if_there(place, reading())?;
+        }
         for place in &service.write {
             rules.allow(place, writing() & !BitFlags::from(AccessFs::Execute))?;
         }

@@ -92,6 +92,7 @@ fn a_services_plan_is_refused() {
         arguments: Vec::new(),
         read: Vec::new(),
         write: Vec::new(),
+        execute: Vec::new(),
         network: Network::None,
     });
     let why = Waiting::start().serve_plan(&plan, &[]).err();

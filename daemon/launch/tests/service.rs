@@ -24,6 +24,7 @@ fn sh(script: &str) -> Service {
         arguments: vec!["-c".into(), script.into()],
         read: vec!["/usr/bin".into()],
         write: Vec::new(),
+        execute: Vec::new(),
         network: Network::None,
     }
 }
@@ -169,6 +170,7 @@ fn a_service_without_a_network_has_none_and_with_one_it_has_sockets_only() {
         arguments: vec!["-I".into(), "-S".into(), "-c".into(), script.into()],
         read: vec!["/usr/bin".into()],
         write: Vec::new(),
+        execute: Vec::new(),
         network,
     };
     let (text, code) = run(python(Network::None), Vec::new());
@@ -215,6 +217,7 @@ fn a_service_with_a_network_neither_listens_nor_routes_by_the_source() {
             arguments: vec!["-I".into(), "-S".into(), "-c".into(), script.into()],
             read: vec!["/usr/bin".into()],
             write: Vec::new(),
+            execute: Vec::new(),
             network: Network::Host,
         },
         Vec::new(),

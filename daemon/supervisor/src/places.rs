@@ -6,6 +6,7 @@
 //! | `<runtime>/control.sock` | root | 0666; SO_PEERCRED decides |
 //! | `<runtime>/policies/NAME.policy` | root | 0644 |
 //! | `<state>`, `<state>/public` | root | 0755 |
+//! | `<state>/approvals` | control | 0700 |
 //! | `<state>/decisions`, `<state>/gate` | gate | 0700 |
 //! | `<state>/receipts`, `<state>/vault` | vault | 0700 |
 //! | `<state>/public/decisions` | gate | 0755 |
@@ -109,6 +110,7 @@ impl Places {
     pub fn make(&self, users: &Users) -> Result<(), PlaceError> {
         folder(&self.state, ROOT, 0o755)?;
         for (name, ids, mode) in [
+            ("approvals", users.control, 0o700),
             ("decisions", users.gate, 0o700),
             ("gate", users.gate, 0o700),
             ("receipts", users.vault, 0o700),
@@ -264,6 +266,7 @@ mod tests {
             let meta = state.join(name).metadata().unwrap();
             assert_eq!((meta.uid(), meta.mode() & 0o7777), (uid, mode), "{name}");
         };
+        check("approvals", 901, 0o700);
         check("decisions", 902, 0o700);
         check("vault", 904, 0o700);
         check("public", 0, 0o755);

@@ -144,6 +144,8 @@ pub struct Service {
     pub read: Vec<PathBuf>,
     /// Folders it may write (its own state).
     pub write: Vec<PathBuf>,
+    /// Files and folders whose programs it may run besides, confined as it is.
+    pub execute: Vec<PathBuf>,
     /// Whether it may make IP sockets; custodyd's hooks say to where.
     pub network: Network,
 }

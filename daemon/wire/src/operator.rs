@@ -23,7 +23,7 @@ use crate::{
     launch::WindowSize,
     layer,
     profile::Profile,
-    session::{Outcome, Signed, Told, Waits},
+    session::{Signed, Told, Waits},
     supervise::{Counts, End},
 };
 
@@ -47,8 +47,13 @@ pub enum Request {
     },
     /// Which sessions are there?
     List,
-    /// Which calls wait for a person?
-    Pending,
+    /// Which calls wait for a person? A page of those that the caller may see.
+    Pending {
+        /// Behind which call the page begins.
+        after: Option<Behind>,
+        /// Those too that wait no longer.
+        all: bool,
+    },
     /// Refuse a call that waits.
     Refuse {
         /// Which.
@@ -63,6 +68,8 @@ pub enum Request {
     Show {
         /// What it is called.
         pending: u64,
+        /// Whose call it is, where several daemons share what they keep.
+        session: Option<SessionId>,
     },
     /// Send a signal to the session that this connection runs.
     Signal {
@@ -83,6 +90,17 @@ pub enum Request {
         /// What.
         told: Told,
     },
+}
+
+/// Behind which call a page begins.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
+pub struct Behind {
+    /// Since when that call waited, in milliseconds since 1970.
+    pub since: u64,
+    /// The session whose call it is.
+    pub session: SessionId,
+    /// What it is called.
+    pub pending: u64,
 }
 
 /// A call that a reviewer judges, by what he was shown.
@@ -138,8 +156,13 @@ pub enum Answer {
     },
     /// The request may be: send what goes beside it.
     Give,
-    /// The calls that wait and that the caller may review, oldest first.
-    Pending(Vec<PendingView>),
+    /// Calls that wait and that the caller may see, oldest first.
+    Pending {
+        /// A page of them.
+        calls: Vec<PendingView>,
+        /// Where the next page begins, if there is one.
+        next: Option<Behind>,
+    },
     /// Not done.
     Refused {
         /// Why, and what to do now.
@@ -190,6 +213,8 @@ pub struct PendingView {
     pub needs: Needs,
     /// Why it waits: the first reason's rule.
     pub rule: String,
+    /// Where it is.
+    pub state: State,
 }
 
 /// A call that waits, or waited, whole.
@@ -197,32 +222,70 @@ pub struct PendingView {
 pub struct Shown {
     /// The call.
     pub waits: Waits,
-    /// What became of it.
+    /// Where it is.
     pub state: State,
+    /// Who answered, if somebody did.
+    pub answered: Option<Said>,
+    /// When and how it ended, if it did.
+    pub over: Option<Ended>,
+    /// Why the caller may not answer it; none if he may.
+    pub not_yours: Option<String>,
 }
 
-/// What became of a call that waited, as control keeps it.
-#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+/// Where a call that waited is, as control keeps it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
 pub enum State {
-    /// It was approved; what came of it is not known yet.
-    Approved {
-        /// By whom.
-        uid: u32,
-    },
-    /// It is over.
-    Over {
-        /// Who answered, if somebody did.
-        uid: Option<u32>,
-        /// What became of it.
-        outcome: Outcome,
-    },
-    /// It was refused; the gate has not said yet that it is over.
-    Refused {
-        /// By whom.
-        uid: u32,
-    },
+    /// Approved; what came of it is not known yet.
+    Approved,
+    /// Approved and performed.
+    Done,
+    /// Approved, and nothing was done.
+    Failed,
+    /// Approved, and it may have been performed.
+    InDoubt,
+    /// Nobody answered in its time, or its session ended.
+    Lapsed,
+    /// Refused.
+    Refused,
     /// It waits.
     Waiting,
+}
+
+impl State {
+    /// The same in a word.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Approved => "approved",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::InDoubt => "in_doubt",
+            Self::Lapsed => "lapsed",
+            Self::Refused => "refused",
+            Self::Waiting => "waiting",
+        }
+    }
+}
+
+/// What a reviewer said.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+pub struct Said {
+    /// When, in milliseconds since 1970.
+    pub at: u64,
+    /// Who.
+    pub uid: u32,
+    /// The fingerprint of the key that he signed with, if he did.
+    pub key: Option<String>,
+    /// How far his approval goes; none if he refused.
+    pub scope: Option<Scope>,
+}
+
+/// How it ended.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+pub struct Ended {
+    /// When, in milliseconds since 1970.
+    pub at: u64,
+    /// In words.
+    pub why: String,
 }
 
 /// A session in a list.

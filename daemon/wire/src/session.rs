@@ -171,6 +171,15 @@ impl Answer {
     }
 }
 
+/// What the gate says that nobody asked for.
+#[derive(Clone, Debug)]
+pub enum Unasked {
+    /// A call waits no longer.
+    Over(Over),
+    /// A call waits, or something of it is new.
+    Waits(Box<Waits>),
+}
+
 /// A call that waits for a person: everything that he is shown.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Waits {

@@ -108,6 +108,7 @@ pub(super) fn forge_plan(program: &Path, file: &Path, report: &mut Report) -> Op
             arguments: vec![file.display().to_string()],
             read: vec!["/".into()],
             write: Vec::new(),
+            execute: Vec::new(),
             network: Network::Host,
         }),
         uid: 0,

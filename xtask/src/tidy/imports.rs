@@ -16,6 +16,7 @@ const FLOORS: &[&[&str]] = &[
         "custody-ledger",
         "custody-replay",
         "custody-service",
+        "custody-shown",
     ],
     &["custody-approvals"],
     // Its library tidies the workspaces that it changed, for custodyd.

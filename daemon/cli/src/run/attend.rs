@@ -127,7 +127,7 @@ impl Attendance<'_> {
                 Ok(None)
             }
             Answer::Done
-            | Answer::Pending(_)
+            | Answer::Pending { .. }
             | Answer::Sessions(_)
             | Answer::Shown(_)
             | Answer::Status { .. } => {

@@ -3,5 +3,6 @@
 
 mod offline;
 mod pipes;
+mod reviews;
 mod service;
 mod terminal;

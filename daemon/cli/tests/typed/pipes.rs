@@ -188,7 +188,7 @@ fn signals_are_passed_on_and_the_command_decides() {
             Request::Signal { signal: passed } => assert_eq!(passed, signal as i32),
             other @ (Request::Approve { .. }
             | Request::List
-            | Request::Pending
+            | Request::Pending { .. }
             | Request::Refuse { .. }
             | Request::Run(_)
             | Request::Show { .. }

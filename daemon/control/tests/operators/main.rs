@@ -11,4 +11,6 @@ mod floods;
 mod fuse;
 mod linger;
 mod peers;
+mod reviewing;
 mod running;
+mod telling;

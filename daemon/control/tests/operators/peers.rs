@@ -27,6 +27,8 @@ use nix::fcntl::{FcntlArg, fcntl};
 pub(crate) struct Control {
     pub(crate) orders: Orders,
     pub(crate) opened: mpsc::Receiver<session::Request>,
+    /// The gate's end, for what it says unasked.
+    gate: UnixStream,
     pub(crate) child: Child,
     pub(crate) folder: tempfile::TempDir,
 }
@@ -47,10 +49,19 @@ impl Control {
     }
 
     fn start_with(access: &str, rights: Rights) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::start_in(tempfile::tempdir().unwrap(), access, rights)
+    }
+
+    /// In a folder that an earlier one left.
+    pub(crate) fn start_again(folder: tempfile::TempDir, access: &str) -> Self {
+        Self::start_in(folder, access, Rights::Refused)
+    }
+
+    fn start_in(folder: tempfile::TempDir, access: &str, rights: Rights) -> Self {
         set_mode(folder.path(), 0o755);
         let policies = folder.path().join("policies");
-        std::fs::create_dir(&policies).unwrap();
+        std::fs::create_dir_all(&policies).unwrap();
+        std::fs::create_dir_all(folder.path().join("approvals")).unwrap();
         for policy in ["mail", "other"] {
             std::fs::write(policies.join(format!("{policy}.policy")), "").unwrap();
         }
@@ -58,6 +69,7 @@ impl Control {
         std::fs::write(&config, format!("format = 1\n{access}")).unwrap();
 
         let path = folder.path().join("control.sock");
+        let _earlier = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).unwrap();
         channel::set_rights(&listener, rights).unwrap();
         set_mode(&path, 0o666);
@@ -66,10 +78,12 @@ impl Control {
         let fds = [theirs.as_fd(), listener.as_fd(), gate_theirs.as_fd()];
         let child = spawn(&config, &policies, fds);
         let (tell, opened) = mpsc::channel();
+        let unasked = gate.try_clone().unwrap();
         std::thread::spawn(move || answer_all(gate, &tell));
         let control = Self {
             orders: Orders(custodyd),
             opened,
+            gate: unasked,
             child,
             folder,
         };
@@ -84,6 +98,16 @@ impl Control {
 
     pub(crate) fn client(&self) -> Client {
         Client::connect(&self.socket())
+    }
+
+    /// The gate says something unasked.
+    pub(crate) fn gate_says(&self, said: &session::Answer) {
+        frame::write(&mut &self.gate, said).unwrap();
+    }
+
+    /// Ends it, and leaves its folder.
+    pub(crate) fn end(mut self) -> tempfile::TempDir {
+        std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap())
     }
 
     /// What the gate was asked next.
@@ -110,6 +134,8 @@ fn spawn(config: &Path, policies: &Path, fds: [BorrowedFd<'_>; 3]) -> Child {
         .arg(config)
         .arg("--policies")
         .arg(policies)
+        .arg("--approvals")
+        .arg(policies.with_file_name("approvals"))
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
@@ -119,11 +145,14 @@ fn spawn(config: &Path, policies: &Path, fds: [BorrowedFd<'_>; 3]) -> Child {
     child
 }
 
-/// A gate that opens everything but the task `refuse me`.
+/// A gate that opens everything but the task `refuse me`, and takes every answer but the refusal `nobody
+/// waits`.
 fn answer_all(mut gate: UnixStream, tell: &mpsc::Sender<session::Request>) {
     while let Ok(request) = frame::read::<session::Request>(&mut gate) {
         let refused = matches!(&request, session::Request::Open(open)
-            if open.task.as_deref() == Some("refuse me"));
+            if open.task.as_deref() == Some("refuse me"))
+            || matches!(&request, session::Request::Answer(session::Answered {
+                verdict: session::Verdict::Refuse { why }, .. }) if why == "nobody waits");
         let answer = if refused {
             session::Answer::Refused {
                 why: "value `customer` is unknown".into(),
@@ -180,6 +209,10 @@ impl Orders {
 
     /// The session runs, with pipes whose far ends are dropped.
     pub(crate) fn started(&self, session: SessionId) {
+        self.started_as(session, Profile::Dev);
+    }
+
+    pub(crate) fn started_as(&self, session: SessionId, profile: Profile) {
         let pipes: Vec<OwnedFd> = (0..3).map(|_| nix::unistd::pipe().unwrap().0).collect();
         let fds: Vec<_> = pipes.iter().map(|fd| fd.as_fd()).collect();
         let layers = Vec::new();
@@ -187,7 +220,7 @@ impl Orders {
             &ControlNotice::Started {
                 session,
                 uid: 1_900_000_007,
-                profile: Profile::Dev,
+                profile,
                 layers,
                 weaknesses: vec!["gdb".into()],
             },

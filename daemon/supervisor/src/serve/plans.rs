@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use custody_config::Notify;
 use custody_wire::launch::{Kind, Network, Plan, Role, Service as Program};
 use nix::{
     fcntl::{OFlag, open},
@@ -41,17 +42,20 @@ impl Custodyd {
         let policies = self.places.policies();
         let state = |name: &str| self.places.state.join(name);
         let program = match service {
-            Service::Control => Program {
-                program: self.program("custody-control"),
-                arguments: match &self.config_path {
-                    Some(path) => arguments(&[("--config", path), ("--policies", &policies)]),
-                    None => arguments(&[("--policies", &policies)]),
-                },
-                // The file alone: credentials may lie beside it.
-                read: self.config_path.iter().cloned().chain([policies]).collect(),
-                write: Vec::new(),
-                network: Network::None,
-            },
+            Service::Control => {
+                let approvals = state("approvals");
+                let places = [("--approvals", &*approvals), ("--policies", &*policies)];
+                let config = self.config_path.iter().map(|path| ("--config", &**path));
+                Program {
+                    program: self.program("custody-control"),
+                    arguments: arguments(&config.chain(places).collect::<Vec<_>>()),
+                    // The file alone: credentials may lie beside it.
+                    read: self.config_path.iter().cloned().chain([policies]).collect(),
+                    write: vec![approvals],
+                    execute: notifier(&self.checked.config.notify),
+                    network: Network::None,
+                }
+            }
             Service::Gate => Program {
                 program: self.program("custody-gate"),
                 arguments: arguments(&[
@@ -62,6 +66,7 @@ impl Custodyd {
                 ]),
                 read: vec![policies],
                 write: vec![state("gate"), state("decisions"), state("public/decisions")],
+                execute: Vec::new(),
                 network: Network::None,
             },
             Service::Vault => Program {
@@ -74,6 +79,7 @@ impl Custodyd {
                 ]),
                 read: vec![policies],
                 write: vec![state("vault"), state("receipts"), state("public/receipts")],
+                execute: Vec::new(),
                 network: Network::None,
             },
             Service::Resolver => Program {
@@ -81,6 +87,7 @@ impl Custodyd {
                 arguments: vec!["--resolve".into()],
                 read: existing(WORKER_READ.into_iter().chain(RESOLVER_READ)),
                 write: Vec::new(),
+                execute: Vec::new(),
                 network: Network::Host,
             },
         };
@@ -93,6 +100,7 @@ impl Custodyd {
             arguments: Vec::new(),
             read: Vec::new(),
             write: Vec::new(),
+            execute: Vec::new(),
             network: Network::None,
         };
         plan(Ids::same(uid), program, 2)
@@ -104,6 +112,7 @@ impl Custodyd {
             arguments: Vec::new(),
             read: existing(WORKER_READ.into_iter()),
             write: Vec::new(),
+            execute: Vec::new(),
             network: Network::Host,
         };
         plan(Ids::same(uid), program, 1)
@@ -129,6 +138,14 @@ fn arguments(pairs: &[(&str, &Path)]) -> Vec<String> {
         .iter()
         .flat_map(|(option, value)| [(*option).into(), value.display().to_string()])
         .collect()
+}
+
+/// What the program of `[notify]` needs, if there is one: itself, and the system's own.
+fn notifier(notify: &Notify) -> Vec<PathBuf> {
+    match notify.command.first() {
+        Some(program) => vec![program.into(), "/usr".into()],
+        None => Vec::new(),
+    }
 }
 
 /// Those that are there, and where they lead: a rule of Landlock is for what is opened, and

@@ -13,21 +13,30 @@ pub fn line(text: &str) -> String {
     out
 }
 
-/// Controls (C0, C1), line and paragraph separators, and the invisible marks of Unicode that
-/// change direction or hide (UAX 9, and U+200B to U+200F).
+/// Controls (C0, C1), line and paragraph separators, and the marks of Unicode that change direction or
+/// are not seen (UAX 9, Default_Ignorable_Code_Point of UAX 44, the empty Braille pattern).
 fn acts(character: char) -> bool {
     character.is_control()
         || matches!(
             character,
             '\u{ad}'
+                | '\u{34f}'
                 | '\u{61c}'
-                | '\u{180e}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
                 | '\u{200b}'..='\u{200f}'
                 | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}'
+                | '\u{2800}'
+                | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}'
                 | '\u{feff}'
+                | '\u{ffa0}'
                 | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e007f}'
+                | '\u{1bca0}'..='\u{1bca3}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e0fff}'
         )
 }
 
@@ -41,6 +50,7 @@ mod tests {
         assert_eq!(line("a\x1b]52;c;eA==\x07"), "a\\u{1b}]52;c;eA==\\u{7}");
         assert_eq!(line("a\nb\r"), "a\\u{a}b\\u{d}");
         assert_eq!(line("\u{9b}31m"), "\\u{9b}31m");
+        assert_eq!(line("a\u{3164}b\u{fe0f}"), "a\\u{3164}b\\u{fe0f}");
         assert_eq!(line("\u{202e}gpj"), "\\u{202e}gpj");
     }
 }
