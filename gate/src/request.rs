@@ -92,6 +92,9 @@ pub const CONNECTOR_FIELDS: [&str; 16] = [
     "upgrade",
 ];
 
+/// The header field by which a target knows a request again (draft-ietf-httpapi-idempotency-key-header).
+pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
 /// How a tool's call becomes a request.
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]

@@ -7,7 +7,11 @@ use std::{
 };
 
 use custody_config::Caller;
-use custody_wire::{operator::SessionView, profile::Profile, supervise::Counts};
+use custody_wire::{
+    operator::SessionView,
+    profile::Profile,
+    supervise::{Counts, NO_SESSION},
+};
 use gate::id::{PolicyName, SessionId};
 use tokio::sync::watch;
 
@@ -54,7 +58,7 @@ impl Sessions {
         let mut all = self.all();
         let id = loop {
             let id = SessionId(getrandom::u64()?);
-            if !all.contains_key(&id) {
+            if !all.contains_key(&id) && id != NO_SESSION {
                 break id;
             }
         };

@@ -23,7 +23,7 @@ use gate::{
     nonce::Nonce,
     origin::Origin,
     permit::{self, Expect, PermitError, Verified},
-    policy::{Connector, Credential, Policy},
+    policy::{Connector, Credential, Policy, Verify},
     record::Bound,
     request::{self, HttpRequest, RenderError},
 };
@@ -35,6 +35,7 @@ use crate::{
     session::{InFlight, Session},
     spent::SpendError,
     vault::Vault,
+    verify::Reader,
     workers::Wanted,
 };
 
@@ -46,6 +47,8 @@ pub(crate) struct Accepted {
     pub(crate) session: Rc<Session>,
     pub(crate) request: HttpRequest,
     pub(crate) idempotent: bool,
+    /// Whether its request carries a key by which the target knows it again.
+    pub(crate) has_key: bool,
     /// Until when, exclusive, by the boot clock.
     pub(crate) expires: u64,
     pub(crate) _in_flight: InFlight,
@@ -159,6 +162,12 @@ fn judge(vault: &Vault, permit: &Verified, call: &[u8], now: u64) -> Result<Acce
         bound: Bound::of(permit),
         call,
         expires: permit.expires(),
+        has_key: open
+            .loaded
+            .policy
+            .tools()
+            .get(tool)
+            .is_some_and(|tool| tool.idempotency_key),
         idempotent,
         request,
         _in_flight: in_flight,
@@ -229,6 +238,23 @@ impl Accepted {
     /// The request as the worker sends it.
     pub(crate) fn http(&self, addresses: &[SocketAddr]) -> Http {
         http(&self.request, addresses)
+    }
+
+    /// Whether the call is needed to know after a crash what came of it.
+    pub(crate) fn needed_later(&self) -> bool {
+        let tool = self.session.loaded.policy.tools().get(&self.bound.tool);
+        let verify = tool.and_then(|tool| tool.verify.as_ref());
+        verify.is_some_and(Verify::needs_no_answer)
+    }
+
+    /// With whose worker it is read back.
+    pub(crate) fn reader<'a>(&'a self, rules: &'a Credential) -> Reader<'a> {
+        Reader {
+            session: self.bound.session,
+            open: &self.session,
+            label: &self.bound.credential,
+            rules,
+        }
     }
 
     /// The worker that it needs, and where that must be able to go.

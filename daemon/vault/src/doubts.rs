@@ -18,7 +18,16 @@ use crate::receipts::{ChainFailed, Receipts};
 /// The intents that no receipt names: their effects are in doubt.
 #[derive(Debug, Default)]
 pub(crate) struct Doubts {
-    open: BTreeMap<u64, (Place, Bound)>,
+    open: BTreeMap<u64, Doubt>,
+}
+
+/// An intent without its receipt.
+#[derive(Clone, Debug)]
+pub(crate) struct Doubt {
+    pub(crate) intent: Place,
+    pub(crate) effect: Bound,
+    /// The complete call, where the effect can be read back by it.
+    pub(crate) call: Option<Value>,
 }
 
 /// Why the chain cannot be read back.
@@ -45,10 +54,17 @@ impl Doubts {
         // Six digits each: the newest name is the greatest.
         names.sort_unstable();
         let read = |name: &String| fs::read(folder.join(name)).map_err(failed(name));
-        // No line is kept on the way back: there may be many since the last start.
+        // No line is kept on the way back: there may be many since the last start. That may have
+        // left earlier intents open: then back to the first of them.
         let mut from = 0;
+        let mut earliest = None;
         for (at, name) in names.iter().enumerate().rev() {
-            if lines_of(&read(name)?).any(is_start) {
+            let text = read(name)?;
+            if earliest.is_none() {
+                earliest = lines_of(&text).filter_map(start).last();
+            }
+            let before = lines_of(&text).next().and_then(rests_on);
+            if before.is_some_and(|it| earliest.is_some_and(|position| position > it.position)) {
                 from = at;
                 break;
             }
@@ -71,8 +87,13 @@ impl Doubts {
 
     fn see(&mut self, place: Place, line: Effect) {
         match line {
-            Effect::Intent { effect, .. } => {
-                drop(self.open.insert(place.position, (place, effect)));
+            Effect::Intent { effect, call, .. } => {
+                let doubt = Doubt {
+                    intent: place,
+                    effect,
+                    call,
+                };
+                drop(self.open.insert(place.position, doubt));
             }
             Effect::Receipt {
                 intent: Some(intent),
@@ -82,57 +103,76 @@ impl Doubts {
                 let same = self
                     .open
                     .get(&intent.position)
-                    .is_some_and(|(place, _effect)| *place == intent);
+                    .is_some_and(|doubt| doubt.intent == intent);
                 if same {
                     drop(self.open.remove(&intent.position));
                 }
             }
             Effect::Receipt { intent: None, .. } => {}
-            Effect::Started { .. } => self.open.clear(),
+            // What it does not name was settled before it.
+            Effect::Started { open, .. } => self
+                .open
+                .retain(|_position, doubt| open.contains(&doubt.intent)),
         }
     }
 
-    /// Says of each open intent that its effect is in doubt, in the chain and in the log. Nothing
-    /// is performed again.
-    pub(crate) fn close(self, receipts: &Receipts) -> Result<(), ChainFailed> {
-        for (intent, effect) in self.open.into_values() {
-            tracing::warn!(
-                call = %effect.call,
-                tool = %effect.tool,
-                session = %effect.session,
-                intent = intent.position,
-                "in doubt: the vault ended between the intent and its receipt; look at the service \
-                 before the call is repeated"
-            );
-            let why = "the vault ended between the intent and its receipt".into();
-            let _place = receipts.receipt(
-                effect,
-                Some(intent),
-                Outcome::InDoubt {
-                    verification: Verification::UNSUPPORTED,
-                    why,
-                },
-            )?;
-        }
+    /// Those that can be read back, and the others.
+    pub(crate) fn part(self, can: impl Fn(&Doubt) -> bool) -> (Vec<Doubt>, Vec<Doubt>) {
+        self.open.into_values().partition(can)
+    }
+}
+
+impl Doubt {
+    /// Says that the effect is in doubt, in the chain and in the log. Nothing is performed again.
+    pub(crate) fn stays(
+        self,
+        receipts: &Receipts,
+        verification: Verification,
+    ) -> Result<(), ChainFailed> {
+        tracing::warn!(
+            call = %self.effect.call,
+            tool = %self.effect.tool,
+            session = %self.effect.session,
+            intent = self.intent.position,
+            finding = verification.finding.as_str(),
+            "in doubt: the vault ended between the intent and its receipt; look at the service \
+             before the call is repeated"
+        );
+        let outcome = Outcome::InDoubt {
+            verification,
+            why: LOST.into(),
+        };
+        let _place = receipts.receipt(self.effect, Some(self.intent), outcome)?;
         Ok(())
     }
 }
+
+/// Why there is no answer.
+pub(crate) const LOST: &str = "the vault ended between the intent and its receipt";
 
 fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b'\n')
         .filter(|line| !line.is_empty())
 }
 
-/// Whether a line says that it is a start: it is verified when it is read forwards.
-fn is_start(line: &[u8]) -> bool {
+/// From where on lines count, if the line says that it is a start: itself, or the earliest intent that
+/// it leaves open. It is verified when it is read forwards.
+fn start(line: &[u8]) -> Option<u64> {
     /// The part of a line that is looked at.
     #[derive(Deserialize)]
     struct Line {
         body: Effect,
+        position: u64,
     }
 
-    json::from_canonical(line, &Limits::LINE)
-        .is_ok_and(|line: Line| matches!(line.body, Effect::Started { .. }))
+    let line: Line = json::from_canonical(line, &Limits::LINE).ok()?;
+    match line.body {
+        Effect::Started { open, .. } => {
+            let positions = open.iter().map(|place| place.position);
+            Some(positions.min().unwrap_or(line.position))
+        }
+        Effect::Intent { .. } | Effect::Receipt { .. } => None,
+    }
 }
 
 /// Verifies from `first` on, which is taken to follow what it says that it rests on.
@@ -183,6 +223,7 @@ mod tests {
         Effect::Started {
             at: 1,
             epoch: Nonce([0; 16]),
+            open: Vec::new(),
             version: "test".into(),
         }
     }
@@ -190,6 +231,7 @@ mod tests {
     fn intent(nonce: u8) -> Effect {
         Effect::Intent {
             at: 1,
+            call: None,
             effect: bound(nonce),
         }
     }
@@ -215,7 +257,7 @@ mod tests {
         doubts
             .open
             .into_values()
-            .map(|(_place, effect)| effect.nonce.0[0])
+            .map(|doubt| doubt.effect.nonce.0[0])
             .collect()
     }
 
@@ -278,5 +320,29 @@ mod tests {
             append(intent(2));
         });
         assert_eq!(found, [2]);
+    }
+
+    #[test]
+    fn what_a_start_left_open_is_found_before_it_and_nothing_else_is() {
+        let found = doubts(|append| {
+            append(started());
+            append(intent(1));
+            let left = append(intent(2));
+            append(intent(3));
+            let Effect::Started {
+                at, epoch, version, ..
+            } = started()
+            else {
+                panic!()
+            };
+            append(Effect::Started {
+                at,
+                epoch,
+                version,
+                open: vec![left],
+            });
+            append(intent(4));
+        });
+        assert_eq!(found, [2, 4]);
     }
 }

@@ -20,6 +20,7 @@ mod locks;
 mod perform;
 mod policies;
 mod receipts;
+mod recover;
 mod resolver;
 mod session;
 mod spent;

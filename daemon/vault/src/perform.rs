@@ -6,12 +6,14 @@ use std::{
     time::Duration,
 };
 
-use custody_wire::permit::Answer;
+use custody_wire::{perform::Http, permit::Answer};
 use gate::{
     chain::Place,
     mutant::Mutant,
     permit::PermitError,
+    policy::Credential,
     record::{Effect, Finding, Outcome, Verification, result_digest},
+    request::IDEMPOTENCY_KEY,
 };
 
 use crate::{
@@ -103,7 +105,7 @@ async fn carry_out(vault: &Vault, link: &Link, accepted: &Accepted, progress: &P
             why: "the worker's egress does not have the origin".into(),
         });
     };
-    let request = accepted.http(addresses);
+    let mut request = accepted.http(addresses);
     let cleared = if accepted.idempotent {
         Cleared::Idempotent
     } else {
@@ -114,6 +116,7 @@ async fn carry_out(vault: &Vault, link: &Link, accepted: &Accepted, progress: &P
         }
         let intent = vault.receipts.append(|at| Effect::Intent {
             at,
+            call: accepted.needed_later().then(|| accepted.call.to_value()),
             effect: bound.clone(),
         });
         let intent = match intent {
@@ -121,6 +124,11 @@ async fn carry_out(vault: &Vault, link: &Link, accepted: &Accepted, progress: &P
             Err(failed) => return Ended::ChainFailed(failed),
         };
         *progress.intent.borrow_mut() = Some(intent);
+        if accepted.has_key {
+            // One intent, one key: a target that honours it knows the request again.
+            let key = intent.digest.to_string();
+            request.headers.push((IDEMPOTENCY_KEY.into(), key));
+        }
         match vault.receipts.on_disk(intent).await {
             Ok(on_disk) => Cleared::Intended(on_disk),
             Err(failed) => return Ended::ChainFailed(failed),
@@ -142,7 +150,36 @@ async fn carry_out(vault: &Vault, link: &Link, accepted: &Accepted, progress: &P
         };
     }
     progress.handed_over.set(true);
-    Ended::Performed(worker.perform(request, cleared).await)
+    let again = accepted.has_key.then(|| request.clone());
+    let performed = worker.perform(request, cleared).await;
+    match (performed, again) {
+        // The policy says that the target performs requests with one key once.
+        (Performed::InDoubt { why }, Some(request)) if !accepted.session.is_over() => {
+            tracing::warn!(tool = %bound.tool, call = %bound.call, why, "asked again with its key");
+            Ended::Performed(ask_again(vault, accepted, rules, request, why).await)
+        }
+        (performed, _) => Ended::Performed(performed),
+    }
+}
+
+/// Sends the same request with the same key once more: what is in doubt stays so unless the target
+/// answers.
+async fn ask_again(
+    vault: &Vault,
+    accepted: &Accepted,
+    rules: &Credential,
+    request: Http,
+    why: String,
+) -> Performed {
+    let wanted = accepted.wanted(rules, &accepted.request.origin);
+    let Ok(worker) = vault.workers.find(wanted, vault.means()).await else {
+        return Performed::InDoubt { why };
+    };
+    // The first may have been done whatever becomes of this one.
+    match worker.perform(request, Cleared::Idempotent).await {
+        done @ Performed::Done { .. } => done,
+        Performed::NotSent { .. } | Performed::InDoubt { .. } => Performed::InDoubt { why },
+    }
 }
 
 fn cut_short(progress: &Progress) -> Ended {
@@ -187,7 +224,7 @@ async fn read_back(vault: &Vault, accepted: &Accepted, ended: &Ended) -> Verific
             reads: 0,
             why: Some("the session ended before it was read back".into()),
         },
-        found = verify::read_back(vault, accepted, rules, subject) => found,
+        found = verify::read_back(vault, accepted.reader(rules), subject) => found,
     };
     if Mutant::VaultReadBack.is_on() {
         return Verification {

@@ -20,18 +20,19 @@ use gate::{
     digest::Digest,
     id::{PolicyName, SessionId},
     nonce::Nonce,
-    record::{Bound, Effect},
+    record::{Bound, Effect, Verification},
 };
 use tokio::sync::Notify;
 
 use crate::{
     credential::Credentials,
     custodyd::{Custodyd, Notice, NoticeError, stream},
-    doubts::Doubts,
+    doubts::{Doubt, Doubts},
     gate_link::{self, Link},
     locks::Locks,
     policies::{self, Policies},
     receipts::Receipts,
+    recover,
     resolver::Resolver,
     session::Session,
     spent::{SPENT_MAX, Spent},
@@ -118,6 +119,8 @@ pub(crate) struct Vault {
     gate: RefCell<Option<Rc<Link>>>,
     /// Counts the gates that custodyd announced: only the newest counts.
     gate_turn: Cell<u64>,
+    /// What an earlier run left open, until it is read back.
+    left: RefCell<Vec<Doubt>>,
     on_their_way: Cell<usize>,
     policies: Policies,
     sessions: RefCell<HashMap<SessionId, Rc<Session>>>,
@@ -181,13 +184,15 @@ fn start(config: Config, channel: OwnedFd) -> Result<Vault, VaultError> {
         why: reason::chain_of(&error),
     })?;
     let receipts = Receipts::new(writer, Rc::clone(&config.clock));
-    // First the doubts, then the line that says that there are none before it.
-    doubts
-        .close(&receipts)
+    let (left, lost) = doubts.part(|doubt| recover::can_be(doubt, &policies));
+    // First the doubts that stay, then the line that names all others before it.
+    lost.into_iter()
+        .try_for_each(|doubt| doubt.stays(&receipts, Verification::UNSUPPORTED))
         .and_then(|()| {
             receipts.append(|at| Effect::Started {
                 at,
                 epoch: Nonce(epoch),
+                open: left.iter().map(|doubt| doubt.intent).collect(),
                 version: env!("CARGO_PKG_VERSION").into(),
             })
         })
@@ -209,6 +214,7 @@ fn start(config: Config, channel: OwnedFd) -> Result<Vault, VaultError> {
         gate: RefCell::default(),
         locks: Locks::default(),
         gate_turn: Cell::new(0),
+        left: RefCell::new(left),
         on_their_way: Cell::new(0),
         policies,
         sessions: RefCell::default(),
@@ -316,7 +322,10 @@ impl Vault {
             Notice::Ended(session) => self.end(session),
             Notice::Gate(fd) => self.meet_gate(fd),
             Notice::Opened(session, policy) => self.open(session, &policy),
-            Notice::Ready => tracing::info!("every credential was sent"),
+            Notice::Ready => {
+                tracing::info!("every credential was sent");
+                self.look_back();
+            }
             Notice::Resolver(fd) => match stream(fd) {
                 Ok(stream) => self.resolver.replace(stream),
                 Err(error) => tracing::error!(%error, "the resolver's channel is not usable"),
@@ -332,6 +341,24 @@ impl Vault {
                 self.workers.started(order, Err(why), &self.custodyd);
             }
         }
+    }
+
+    /// Reads back what an earlier run left open, beside everything else.
+    fn look_back(self: &Rc<Self>) {
+        let left = self.left.take();
+        if left.is_empty() {
+            return;
+        }
+        let vault = Rc::clone(self);
+        drop(tokio::task::spawn_local(async move {
+            // That the chain failed ends the vault elsewhere; then the next run looks.
+            let _done = recover::recover(&vault, left).await;
+        }));
+    }
+
+    /// Every policy that is loaded.
+    pub(crate) fn policies(&self) -> &Policies {
+        &self.policies
     }
 
     fn meet_gate(self: &Rc<Self>, fd: OwnedFd) {

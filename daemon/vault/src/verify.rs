@@ -5,6 +5,7 @@ use std::time::Duration;
 use custody_service::reason;
 use gate::{
     floor,
+    id::{CredentialLabel, SessionId},
     policy::{Credential, Tool, Verify},
     readback::{self, Shown},
     record::{Finding, Verification},
@@ -13,10 +14,7 @@ use gate::{
 use tokio::time::sleep;
 
 use crate::{
-    accept::{self, Accepted},
-    receipts::Cleared,
-    vault::Vault,
-    worker::Performed,
+    accept, receipts::Cleared, session::Session, vault::Vault, worker::Performed, workers::Wanted,
 };
 
 /// What is read back: whose effect, and what is known of it.
@@ -28,17 +26,25 @@ pub(crate) struct Subject<'a> {
     pub(crate) tool: &'a Tool,
 }
 
+/// With whose worker: a session's, or that of no session.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    pub(crate) session: SessionId,
+    pub(crate) open: &'a Session,
+    pub(crate) label: &'a CredentialLabel,
+    pub(crate) rules: &'a Credential,
+}
+
 /// Reads an effect back as its tool says, as often as it says, until it is seen.
 pub(crate) async fn read_back(
     vault: &Vault,
-    accepted: &Accepted,
-    rules: &Credential,
+    reader: Reader<'_>,
     subject: Subject<'_>,
 ) -> Verification {
     let Some(verify) = &subject.tool.verify else {
         return Verification::UNSUPPORTED;
     };
-    let (arguments, request) = match prepare(verify, rules, subject) {
+    let (arguments, request) = match prepare(verify, reader.rules, subject) {
         Ok(prepared) => prepared,
         Err(why) => return failure(&why),
     };
@@ -52,11 +58,11 @@ pub(crate) async fn read_back(
             sleep(Duration::from_millis(verify.delay_ms.into())).await;
         }
         reads = reads.saturating_add(1);
-        last = match read(vault, accepted, rules, &request).await {
+        last = match read(vault, reader, &request).await {
             Ok((status, body)) => readback::shown(&verify.read, &arguments, status, &body),
             Err(why) => {
                 // Its words may be a server's, and what a finding says reaches the agent.
-                tracing::info!(tool = %accepted.bound.tool, why, "not read back");
+                tracing::info!(session = %reader.session, label = %reader.label, why, "not read back");
                 Shown {
                     finding: Finding::Unobservable,
                     why: "the read got no whole answer".into(),
@@ -78,11 +84,16 @@ pub(crate) async fn read_back(
 /// One read: the status and the body of what came back.
 pub(crate) async fn read(
     vault: &Vault,
-    accepted: &Accepted,
-    rules: &Credential,
+    reader: Reader<'_>,
     request: &HttpRequest,
 ) -> Result<(u16, Vec<u8>), String> {
-    let wanted = accepted.wanted(rules, &request.origin);
+    let wanted = Wanted {
+        session: reader.session,
+        open: reader.open,
+        label: reader.label,
+        rules: reader.rules,
+        origin: &request.origin,
+    };
     let worker = vault.workers.find(wanted, vault.means()).await;
     let worker = worker.map_err(|error| error.to_string())?;
     let addresses = worker

@@ -10,7 +10,10 @@ use std::{
 };
 
 use custody_service::reason;
-use custody_wire::{perform::Placement, supervise::VaultOrder};
+use custody_wire::{
+    perform::Placement,
+    supervise::{NO_SESSION, VaultOrder},
+};
 use gate::{
     id::{CredentialLabel, SessionId},
     origin::Origin,
@@ -123,11 +126,21 @@ impl Workers {
         let order = means.custodyd.number();
         let (started, start) = oneshot::channel();
         drop(self.starting.borrow_mut().insert(order, started));
-        let asked = VaultOrder::Start {
-            order,
-            session: wanted.session,
-            label: wanted.label.clone(),
-            egress: each.into_iter().collect(),
+        let (label, egress) = (wanted.label.clone(), each.into_iter().collect());
+        let asked = if wanted.session == NO_SESSION {
+            VaultOrder::Recover {
+                order,
+                policy: wanted.open.loaded.policy.name().clone(),
+                label,
+                egress,
+            }
+        } else {
+            VaultOrder::Start {
+                order,
+                session: wanted.session,
+                label,
+                egress,
+            }
         };
         let outcome = match means.custodyd.order(&asked).await {
             Ok(()) => timeout(START, start).await,

@@ -25,6 +25,9 @@ pub const CHANNEL_FD: i32 = 3;
 /// The most sessions that one [`ControlNotice::Counted`] speaks of: each takes 37 bytes at most.
 pub const COUNTED_MAX: usize = 800;
 
+/// What stands for the session of a worker that is no session's: control draws no such number.
+pub const NO_SESSION: SessionId = SessionId(0);
+
 /// The most addresses that one worker's egress holds: what a name usually has, twice.
 pub const EGRESS_MAX: usize = 16;
 
@@ -315,6 +318,18 @@ pub enum VaultOrder {
         order: u64,
         /// For which session.
         session: SessionId,
+        /// With which credential, by label.
+        label: CredentialLabel,
+        /// Where it may connect, and nowhere else: at most [`EGRESS_MAX`].
+        egress: Vec<SocketAddr>,
+    },
+    /// Start a worker that reads back what an earlier run of the vault left open. It is no
+    /// session's: the session may be over.
+    Recover {
+        /// Numbered by the vault.
+        order: u64,
+        /// Under which policy.
+        policy: PolicyName,
         /// With which credential, by label.
         label: CredentialLabel,
         /// Where it may connect, and nowhere else: at most [`EGRESS_MAX`].

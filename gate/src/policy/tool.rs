@@ -40,6 +40,9 @@ pub struct Tool {
     pub description: String,
     /// What MCP clients are told.
     pub hints: Hints,
+    /// Whether its target performs requests with one `Idempotency-Key` once.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub idempotency_key: bool,
     /// Whether it may be repeated without another effect.
     pub idempotent: bool,
     /// What a call means, as far as it has to be vouched for.

@@ -1,6 +1,6 @@
 //! Intents and receipts: the vault's chain.
 
-use alloc::string::String;
+use alloc::{string::String, vec::Vec};
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +9,7 @@ use crate::{
     chain::{ChainName, Place},
     digest::Digest,
     id::{CredentialLabel, SessionId, ToolName},
+    json::Value,
     nonce::Nonce,
     permit::Verified,
 };
@@ -22,6 +23,10 @@ pub enum Effect {
     Intent {
         /// When.
         at: UnixMillis,
+        /// The complete call, where the effect can be read back by nothing else: after a crash the
+        /// next run of the vault looks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<Value>,
         /// What is performed.
         effect: Bound,
     },
@@ -42,6 +47,10 @@ pub enum Effect {
         at: UnixMillis,
         /// The run, as permits name it.
         epoch: Nonce,
+        /// Earlier intents of which it is not known yet what came: each is read back, and then has its
+        /// receipt.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        open: Vec<Place>,
         /// The program's version.
         version: String,
     },

@@ -227,6 +227,7 @@ fn a_line_of_another_key_or_the_other_chain_is_refused() {
     ));
 
     let receipt = Effect::Started {
+        open: Vec::new(),
         at: 1,
         epoch: gate::nonce::Nonce([1; 16]),
         version: "0.1.0".into(),
@@ -250,6 +251,7 @@ fn a_receipt_signed_as_a_decision_is_refused() {
     use ed25519_dalek::Signer as _;
 
     let receipt = Effect::Started {
+        open: Vec::new(),
         at: 1,
         epoch: gate::nonce::Nonce([1; 16]),
         version: "0.1.0".into(),
@@ -366,6 +368,7 @@ fn an_intent_and_its_receipt_name_permit_call_and_decision() {
         tool: "send_message".to_owned().try_into().unwrap(),
     };
     let intent = Effect::Intent {
+        call: None,
         at: 1,
         effect: bound.clone(),
     };

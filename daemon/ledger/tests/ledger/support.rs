@@ -126,6 +126,7 @@ pub(crate) fn bound(n: u64, decision: Place) -> Bound {
 
 pub(crate) fn intent(effect: Bound) -> Effect {
     Effect::Intent {
+        call: None,
         at: 1_700_000_000_001,
         effect,
     }

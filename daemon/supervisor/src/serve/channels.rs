@@ -98,6 +98,12 @@ impl Custodyd {
                         label,
                         egress,
                     } => self.start_worker(order, session, &label, &egress),
+                    VaultOrder::Recover {
+                        order,
+                        policy,
+                        label,
+                        egress,
+                    } => self.start_recovery(order, &policy, &label, &egress),
                     VaultOrder::Stop { order } => self.stop_worker(order),
                 }
             }

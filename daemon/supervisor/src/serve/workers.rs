@@ -8,11 +8,11 @@ use std::{
 use custody_sys::channel;
 use custody_wire::{
     launch::Report,
-    supervise::{EGRESS_MAX, VaultNotice},
+    supervise::{EGRESS_MAX, NO_SESSION, VaultNotice},
 };
 use gate::{
     floor::Floor,
-    id::{CredentialLabel, SessionId},
+    id::{CredentialLabel, PolicyName, SessionId},
 };
 
 use super::{Custodyd, Part, say::chain, services::Service, standing};
@@ -34,7 +34,37 @@ impl Custodyd {
         label: &CredentialLabel,
         egress: &[SocketAddr],
     ) {
-        if let Err(why) = self.try_start_worker(order, session, label, egress) {
+        let open = self
+            .sessions
+            .get(&session)
+            .filter(|session| session.is_running())
+            .map(|session| session.policy.clone());
+        let started = open
+            .ok_or_else(|| "the session does not run".into())
+            .and_then(|policy| self.try_start_worker(order, session, &policy, label, egress));
+        self.or_no_worker(order, session, label, started);
+    }
+
+    /// A worker for what an earlier run of the vault left open: the same checks, and no session.
+    pub(super) fn start_recovery(
+        &mut self,
+        order: u64,
+        policy: &PolicyName,
+        label: &CredentialLabel,
+        egress: &[SocketAddr],
+    ) {
+        let started = self.try_start_worker(order, NO_SESSION, policy, label, egress);
+        self.or_no_worker(order, NO_SESSION, label, started);
+    }
+
+    fn or_no_worker(
+        &mut self,
+        order: u64,
+        session: SessionId,
+        label: &CredentialLabel,
+        started: Result<(), String>,
+    ) {
+        if let Err(why) = started {
             tracing::warn!(%session, %label, why, "no worker");
             self.tell(
                 Service::Vault,
@@ -48,16 +78,11 @@ impl Custodyd {
         &mut self,
         order: u64,
         session: SessionId,
+        policy: &PolicyName,
         label: &CredentialLabel,
         egress: &[SocketAddr],
     ) -> Result<(), String> {
         let said = |error: &dyn std::error::Error| chain(error);
-        let open = self
-            .sessions
-            .get(&session)
-            .filter(|session| session.is_running())
-            .map(|session| &session.policy);
-        let policy = open.ok_or("the session does not run")?;
         let floor = self
             .checked
             .policies

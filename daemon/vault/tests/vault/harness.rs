@@ -268,6 +268,50 @@ delay_ms = 10
 timeout_ms = 300
 lock_on_mismatch = true
 
+[tools.settled]
+description = "Pays where what was sent shows within a moment or never."
+credential = "api"
+risk = "write"
+
+[tools.settled.request]
+method = "POST"
+url = "http://127.0.0.1:{port}/v1/messages"
+body = {{ amount = "{{amount}}", reference = "{{reference}}" }}
+timeout_ms = 20000
+
+[tools.settled.arguments.amount]
+authority = "payload"
+type = "integer"
+
+[tools.settled.arguments.reference]
+authority = "payload"
+type = "string"
+max_length = 20
+
+[tools.settled.verify]
+url = "http://127.0.0.1:{port}/v1/notes/{{reference}}"
+expect = {{ "/amount" = "{{amount}}" }}
+tries = 2
+delay_ms = 10
+timeout_ms = 300
+settles_ms = 50
+
+[tools.keyed]
+description = "Sends what its target performs once for each key."
+credential = "api"
+risk = "write"
+idempotency_key = true
+
+[tools.keyed.request]
+method = "POST"
+url = "http://127.0.0.1:{port}/v1/messages"
+body = {{ text = "{{text}}" }}
+timeout_ms = 1000
+
+[tools.keyed.arguments.text]
+authority = "payload"
+type = "string"
+
 [tools.far]
 description = "Asks a host that is far away."
 credential = "far"
@@ -741,7 +785,7 @@ fn heed_orders(custodyd: OwnedFd, seen: &Arc<Mutex<Seen>>) {
             seen.orders.push(order.clone());
             match order {
                 VaultOrder::Head(_) => {}
-                VaultOrder::Start { order, .. } => {
+                VaultOrder::Recover { order, .. } | VaultOrder::Start { order, .. } => {
                     if let Some(why) = seen.refuse.clone() {
                         notify(&custodyd, &VaultNotice::WorkerRefused { order, why }, &[]);
                         continue;

@@ -14,6 +14,7 @@ mod harness;
 mod permits;
 mod program;
 mod read_back;
+mod recover;
 mod restart;
 #[path = "../../../effect/tests/effect/server.rs"]
 mod server;

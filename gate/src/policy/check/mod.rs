@@ -20,7 +20,7 @@ use super::{
     Argument, Authority, Catalogue, Credential, Label, OnTaint, Problem, Risk, Rules, SessionRules,
     Tool, error::Fault, lower::member_kind,
 };
-use crate::{id::ToolName, json};
+use crate::{id::ToolName, json, request::IDEMPOTENCY_KEY};
 
 /// The longest description, in bytes: what a model is shown of one tool.
 const DESCRIPTION_MAX: usize = 4_096;
@@ -196,6 +196,21 @@ fn tool(policy: &Rules, tool: &Tool) -> Result<(), Fault> {
     request::request(&tool.request, credential).map_err(|it| it.under(&["request"]))?;
     uses::uses(tool)?;
     request::on_floor(tool, credential).map_err(|it| it.under(&["request"]))?;
+    if tool.idempotency_key {
+        if tool.idempotent {
+            return Err(Problem::Verify {
+                why: "a tool that is idempotent needs no key; leave one of the two out",
+            }
+            .at(&["idempotency_key"]));
+        }
+        if tool.request.headers.contains_key(IDEMPOTENCY_KEY) {
+            return Err(Problem::Header {
+                header: IDEMPOTENCY_KEY.into(),
+                why: "is set by `idempotency_key = true`; leave it out",
+            }
+            .at(&["request", "headers", IDEMPOTENCY_KEY]));
+        }
+    }
     if let Some(it) = &tool.verify {
         verify::verify(tool, it, credential).map_err(|it| it.under(&["verify"]))?;
     }

@@ -45,6 +45,8 @@ pub(in crate::policy) struct ToolTable {
     pub(in crate::policy) credential: CredentialLabel,
     pub(in crate::policy) risk: Risk,
     #[serde(default)]
+    pub(in crate::policy) idempotency_key: bool,
+    #[serde(default)]
     pub(in crate::policy) idempotent: bool,
     pub(in crate::policy) meaning: Option<MeaningRules>,
     #[serde(default)]

@@ -207,6 +207,7 @@ fn tool(table: ToolTable, known: Known<'_>) -> Result<Tool, Fault> {
         credential: table.credential,
         description: table.description,
         hints: hints(&table.hints, table.risk, table.idempotent),
+        idempotency_key: table.idempotency_key,
         idempotent: table.idempotent,
         meaning: table.meaning,
         on_taint: table.on_taint,
