@@ -32,6 +32,7 @@ pub mod decide;
 pub mod digest;
 pub mod excerpt;
 pub mod floor;
+pub mod freshness;
 pub mod id;
 pub mod json;
 pub mod lineage;

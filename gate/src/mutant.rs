@@ -82,12 +82,16 @@ mutants! {
     VaultApprovalCall "vault-approval-call": "a signed statement is of the call that it comes with";
     /// A statement is taken whoever signed it.
     VaultApprovalSignature "vault-approval-signature": "a confirmed call has a reviewer's signature";
+    /// An effect is sent without an intent.
+    VaultIntent "vault-intent": "what an effect may have done is on disk before it is sent";
     /// What a permit says of its call's meaning is not looked at.
     VaultMeaning "vault-meaning": "the vault performs what the permit means";
     /// A permit is spent as often as it comes.
     VaultPermitReuse "vault-permit-reuse": "a permit is spent once";
     /// A permit is taken whoever signed it.
     VaultPermitSignature "vault-permit-signature": "a permit is the gate's";
+    /// An effect is sent without what must still be so.
+    VaultPrecondition "vault-precondition": "an effect is sent only while what it rests on is so";
     /// What is read back changes nothing: every effect counts as seen.
     VaultReadBack "vault-read-back": "an effect counts as seen where reading back shows it";
 }

@@ -95,6 +95,9 @@ pub const CONNECTOR_FIELDS: [&str; 16] = [
 /// The header field by which a target knows a request again (draft-ietf-httpapi-idempotency-key-header).
 pub const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
+/// The header field that makes a request conditional on a version (RFC 9110, section 13.1.1).
+pub const IF_MATCH: &str = "if-match";
+
 /// How a tool's call becomes a request.
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]

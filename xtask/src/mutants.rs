@@ -28,7 +28,7 @@ const FILE: &str = "fixtures/mutants.json";
 const FORMAT: &str = "custody-mutants/1";
 
 /// Mutant, package, its tests' target, test: what notices without an attempt.
-const TESTS: [(Mutant, &str, &str, &str); 14] = [
+const TESTS: [(Mutant, &str, &str, &str); 16] = [
     (
         Mutant::FrontStrictJson,
         "gate",
@@ -106,6 +106,18 @@ const TESTS: [(Mutant, &str, &str, &str); 14] = [
         "gate",
         "--test=gate",
         "permit::another_vault_run_key_or_time_is_refused",
+    ),
+    (
+        Mutant::VaultIntent,
+        "custody-vault",
+        "--test=vault",
+        "effects::the_intent_is_on_disk_before_the_server_sees_anything",
+    ),
+    (
+        Mutant::VaultPrecondition,
+        "custody-vault",
+        "--test=vault",
+        "freshness::what_was_changed_since_the_session_read_it_is_not_overwritten",
     ),
     (
         Mutant::VaultReadBack,

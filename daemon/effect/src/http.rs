@@ -2,10 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use custody_sys::clock;
 use custody_wire::{
     agent::RESULT_CAP,
     perform::{Answer, Http},
 };
+use gate::freshness::entity_tag;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
@@ -73,8 +75,9 @@ impl Connector {
     /// Never retries what may have reached the server.
     pub async fn perform(&self, number: u64, http: &Http) -> Answer {
         let mut sent = Sent::No;
+        let mut began = 0;
         let deadline = Instant::now() + Duration::from_millis(u64::from(http.timeout_ms));
-        let outcome = match timeout_at(deadline, self.exchange(http, &mut sent)).await {
+        let outcome = match timeout_at(deadline, self.exchange(http, &mut sent, &mut began)).await {
             Ok(outcome) => outcome,
             Err(_late) => Err(PerformError::Timeout {
                 ms: http.timeout_ms,
@@ -87,6 +90,8 @@ impl Connector {
                 media_type: answer.media_type,
                 body: answer.body,
                 scrubbed: answer.scrubbed,
+                etag: answer.etag,
+                span: (began, clock::boot_ns()),
             },
             Err(error) => Answer::Failed {
                 number,
@@ -96,7 +101,12 @@ impl Connector {
         }
     }
 
-    async fn exchange(&self, http: &Http, sent: &mut Sent) -> Result<Whole, PerformError> {
+    async fn exchange(
+        &self,
+        http: &Http,
+        sent: &mut Sent,
+        began: &mut u64,
+    ) -> Result<Whole, PerformError> {
         let mut request = request::build(http, &self.credential).map_err(PerformError::Request)?;
         let mut kept = self.connections.kept(http).await;
         loop {
@@ -109,6 +119,7 @@ impl Connector {
             };
             // From here on bytes may be on their way, whatever is said later.
             *sent = Sent::Maybe;
+            *began = clock::boot_ns();
             let ending = Ending::of(&connection);
             match connection.sender.try_send_request(request).await {
                 Ok(response) => {
@@ -163,6 +174,7 @@ impl Connector {
             return Err(PerformError::OverCap { cap: RESULT_CAP });
         }
         let media_type = self.media_type(&head.headers, &mut scrubbed);
+        let etag = self.etag(&head.headers);
         // No other header field is passed on: not `location`, so that a redirect is an answer and
         // not an errand, and nothing in which a server could echo the credential.
         Ok(Whole {
@@ -170,7 +182,16 @@ impl Connector {
             media_type,
             body: out,
             scrubbed,
+            etag,
         })
+    }
+
+    /// A version that has the credential in it is none.
+    fn etag(&self, fields: &HeaderMap) -> Option<String> {
+        let value = fields.get(header::ETAG)?;
+        let (value, count) = scrub::whole(&self.credential, value.as_bytes());
+        let text = String::from_utf8(value).ok().filter(|_| count == 0)?;
+        entity_tag(&text).filter(|tag| *tag == text)
     }
 
     fn media_type(&self, fields: &HeaderMap, scrubbed: &mut u32) -> Option<String> {
@@ -213,6 +234,7 @@ struct Whole {
     media_type: Option<String>,
     body: Vec<u8>,
     scrubbed: u32,
+    etag: Option<String>,
 }
 
 fn refuse_encoded(fields: &HeaderMap) -> Result<(), PerformError> {

@@ -267,7 +267,8 @@ impl Effects {
                 | Outcome::Failed { .. }
                 | Outcome::Found { .. }
                 | Outcome::NotFound { .. }
-                | Outcome::Refused { .. } => (effect, intent, None),
+                | Outcome::Refused { .. }
+                | Outcome::Stale { .. } => (effect, intent, None),
             },
         };
         if let Some(intent) = intent {

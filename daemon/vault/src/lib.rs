@@ -19,6 +19,7 @@ mod gate_link;
 mod locks;
 mod perform;
 mod policies;
+mod precondition;
 mod receipts;
 mod recover;
 mod resolver;
@@ -26,6 +27,7 @@ mod session;
 mod spent;
 mod vault;
 mod verify;
+mod versions;
 mod worker;
 mod workers;
 

@@ -12,13 +12,14 @@ use gate::{
     mutant::Mutant,
     permit::PermitError,
     policy::Credential,
-    record::{Effect, Finding, Outcome, Verification, result_digest},
-    request::IDEMPOTENCY_KEY,
+    record::{Effect, Finding, Freshness, Outcome, Verification, result_digest},
+    request::{IDEMPOTENCY_KEY, IF_MATCH},
 };
 
 use crate::{
     accept::{self, Accepted, Refusal},
     gate_link::Link,
+    precondition::{self, Looked, PRECONDITION_FAILED},
     receipts::{ChainFailed, Cleared},
     vault::Vault,
     verify::{self, Subject},
@@ -32,6 +33,7 @@ const DURABLE: Duration = Duration::from_secs(5);
 /// Where a call has got to: what is true of it if it is cut short.
 #[derive(Debug, Default)]
 struct Progress {
+    freshness: Cell<Freshness>,
     handed_over: Cell<bool>,
     intent: RefCell<Option<Place>>,
 }
@@ -40,7 +42,13 @@ struct Progress {
 enum Ended {
     ChainFailed(ChainFailed),
     Performed(Performed),
-    Refused { why: String },
+    Refused {
+        why: String,
+    },
+    /// What the call rests on is no longer so.
+    Stale {
+        why: String,
+    },
 }
 
 /// Performs what `permit` binds, once, and says what came of it. `None` if the receipts failed:
@@ -106,7 +114,7 @@ async fn carry_out(vault: &Vault, link: &Link, accepted: &Accepted, progress: &P
         });
     };
     let mut request = accepted.http(addresses);
-    let cleared = if accepted.idempotent {
+    let cleared = if accepted.idempotent || Mutant::VaultIntent.is_on() {
         Cleared::Idempotent
     } else {
         if !link.is_durable(bound.decision.position, DURABLE).await {
@@ -134,6 +142,19 @@ async fn carry_out(vault: &Vault, link: &Link, accepted: &Accepted, progress: &P
             Err(failed) => return Ended::ChainFailed(failed),
         }
     };
+    // Last of all that waits: what is looked at here is to be as fresh as it can be.
+    let tool = accepted.session.loaded.policy.tools().get(&bound.tool);
+    let looked = match tool {
+        Some(tool) if !Mutant::VaultPrecondition.is_on() => {
+            precondition::look(vault, accepted, rules, tool).await
+        }
+        Some(_) | None => Looked::Unasked,
+    };
+    match &looked {
+        Looked::Stale { why } => return Ended::Stale { why: why.clone() },
+        Looked::Conditional(version) => request.headers.push((IF_MATCH.into(), version.clone())),
+        Looked::Seen { .. } | Looked::Unasked => {}
+    }
     // Nothing waits between these checks and the hand-over.
     if !link.is_current() {
         return Ended::Refused {
@@ -152,6 +173,26 @@ async fn carry_out(vault: &Vault, link: &Link, accepted: &Accepted, progress: &P
     progress.handed_over.set(true);
     let again = accepted.has_key.then(|| request.clone());
     let performed = worker.perform(request, cleared).await;
+    if let Performed::Done {
+        status,
+        span: (began, _whole),
+        ..
+    } = &performed
+    {
+        match looked {
+            Looked::Conditional(_) if *status == PRECONDITION_FAILED => {
+                let why = "stale: the target has another version than the one that the call rests on \
+                           (status 412); nothing was done, so read it again";
+                return Ended::Stale { why: why.into() };
+            }
+            Looked::Conditional(_) => progress.freshness.set(Freshness::Closed),
+            Looked::Seen { at } => {
+                let ms = began.saturating_sub(at).div_ceil(1_000_000);
+                progress.freshness.set(Freshness::Narrowed { ms });
+            }
+            Looked::Stale { .. } | Looked::Unasked => {}
+        }
+    }
     match (performed, again) {
         // The policy says that the target performs requests with one key once.
         (Performed::InDoubt { why }, Some(request)) if !accepted.session.is_over() => {
@@ -201,7 +242,8 @@ async fn read_back(vault: &Vault, accepted: &Accepted, ended: &Ended) -> Verific
         // Nobody says that anything was done.
         Ended::Performed(Performed::Done { .. } | Performed::NotSent { .. })
         | Ended::ChainFailed(_)
-        | Ended::Refused { .. } => return Verification::UNSUPPORTED,
+        | Ended::Refused { .. }
+        | Ended::Stale { .. } => return Verification::UNSUPPORTED,
     };
     let (bound, policy) = (&accepted.bound, &accepted.session.loaded.policy);
     let tool = policy.tools().get(&bound.tool);
@@ -281,6 +323,13 @@ fn conclude(
             })?;
             Some(Answer::Refused { number, why })
         }
+        Ended::Stale { why } => {
+            tracing::warn!(%tool, %call, why, "effect stale");
+            let receipt = write(Outcome::Stale {
+                why: why.as_str().into(),
+            })?;
+            Some(failed(why, false, receipt))
+        }
         Ended::Performed(Performed::NotSent { why }) => {
             tracing::warn!(%tool, %call, why, "effect failed");
             let receipt = write(Outcome::Failed {
@@ -313,11 +362,20 @@ fn conclude(
             media_type,
             body,
             scrubbed,
+            etag,
+            span: _,
         }) => {
+            let policy = &accepted.session.loaded.policy;
+            if claims(status) {
+                let target = &accepted.request.target;
+                let versions = &accepted.session.versions;
+                versions.seen(policy, tool, target, etag.as_deref(), &body);
+            }
             let finding = verification.finding.as_str();
             tracing::info!(%tool, %call, status, scrubbed, finding, "effect performed");
             let receipt = write(Outcome::Done {
                 bytes: u64::try_from(body.len()).unwrap_or(u64::MAX),
+                freshness: progress.freshness.get(),
                 result: result_digest(&body),
                 scrubbed,
                 status,

@@ -4,12 +4,14 @@ use std::{cell::Cell, rc::Rc};
 
 use tokio::sync::Notify;
 
-use crate::policies::Loaded;
+use crate::{policies::Loaded, versions::Versions};
 
 /// A session that custodyd has opened.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) loaded: Rc<Loaded>,
+    /// What it last read of the things that it may change.
+    pub(crate) versions: Versions,
     on_their_way: Cell<u32>,
     ended: Cell<bool>,
     notify: Notify,
@@ -20,6 +22,7 @@ impl Session {
     pub(crate) fn new(loaded: &Rc<Loaded>) -> Self {
         Self {
             loaded: Rc::clone(loaded),
+            versions: Versions::default(),
             on_their_way: Cell::new(0),
             ended: Cell::new(false),
             notify: Notify::new(),

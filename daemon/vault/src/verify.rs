@@ -59,7 +59,7 @@ pub(crate) async fn read_back(
         }
         reads = reads.saturating_add(1);
         last = match read(vault, reader, &request).await {
-            Ok((status, body)) => readback::shown(&verify.read, &arguments, status, &body),
+            Ok(answer) => readback::shown(&verify.read, &arguments, answer.status, &answer.body),
             Err(why) => {
                 // Its words may be a server's, and what a finding says reaches the agent.
                 tracing::info!(session = %reader.session, label = %reader.label, why, "not read back");
@@ -81,12 +81,21 @@ pub(crate) async fn read_back(
     }
 }
 
-/// One read: the status and the body of what came back.
+/// What a read brought.
+#[derive(Debug)]
+pub(crate) struct Brought {
+    pub(crate) status: u16,
+    pub(crate) body: Vec<u8>,
+    /// When it was whole, by the boot clock.
+    pub(crate) at: u64,
+}
+
+/// One read.
 pub(crate) async fn read(
     vault: &Vault,
     reader: Reader<'_>,
     request: &HttpRequest,
-) -> Result<(u16, Vec<u8>), String> {
+) -> Result<Brought, String> {
     let wanted = Wanted {
         session: reader.session,
         open: reader.open,
@@ -101,7 +110,13 @@ pub(crate) async fn read(
         .ok_or("the worker's egress does not have the origin")?;
     let http = accept::http(request, addresses);
     match worker.perform(http, Cleared::Idempotent).await {
-        Performed::Done { status, body, .. } => Ok((status, body)),
+        Performed::Done {
+            status, body, span, ..
+        } => Ok(Brought {
+            status,
+            body,
+            at: span.1,
+        }),
         Performed::NotSent { why } | Performed::InDoubt { why } => Err(why),
     }
 }

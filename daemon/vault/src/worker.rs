@@ -17,6 +17,7 @@ use custody_wire::{
     perform::{Answer, Http, Placement, Request},
 };
 use gate::{
+    freshness::entity_tag,
     id::{CredentialLabel, SessionId},
     origin::Origin,
 };
@@ -47,6 +48,9 @@ pub(crate) enum Performed {
         media_type: Option<String>,
         body: Vec<u8>,
         scrubbed: u32,
+        etag: Option<String>,
+        /// When the request was given to its connection, and when the answer was whole.
+        span: (u64, u64),
     },
     /// Nothing was sent.
     NotSent { why: String },
@@ -273,6 +277,8 @@ async fn read(mut from: OwnedReadHalf, worker: &Weak<Worker>) -> String {
                 media_type,
                 body,
                 scrubbed,
+                etag,
+                span,
             }) => {
                 if body.len() > RESULT_CAP {
                     return "it answered more than any answer may have".into();
@@ -282,6 +288,9 @@ async fn read(mut from: OwnedReadHalf, worker: &Weak<Worker>) -> String {
                     media_type: media_type.filter(|it| is_media_type(it)),
                     body,
                     scrubbed,
+                    // Its word is the server's: only what has the form of one goes on.
+                    etag: etag.filter(|it| entity_tag(it).as_ref() == Some(it)),
+                    span,
                 };
                 (number, performed)
             }
@@ -374,6 +383,8 @@ mod tests {
                     media_type: None,
                     body: Vec::new(),
                     scrubbed: 0,
+                    etag: None,
+                    span: (0, 0),
                 };
                 frame::write(&mut end, &done).unwrap();
                 end

@@ -91,6 +91,11 @@ pub enum Answer {
         body: Vec<u8>,
         /// How many times the credential stood in the answer and was taken out.
         scrubbed: u32,
+        /// The strong entity tag, if the server named one (RFC 9110, section 8.8.3).
+        etag: Option<String>,
+        /// When the request was given to its connection and when the answer was whole, in
+        /// nanoseconds of CLOCK_BOOTTIME.
+        span: (u64, u64),
     },
     /// No whole answer.
     Failed {

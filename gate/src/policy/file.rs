@@ -19,7 +19,7 @@ use serde::{
 pub(super) use self::{
     argument::{ArgumentTable, AuthorityName, KindName, Typed},
     tool::{HintsTable, RequestTable, SelectorTable, ToolTable},
-    verify::{ReadTable, VerifyTable},
+    verify::{PreconditionTable, ReadTable, VerifyTable},
 };
 use crate::{
     address::Addresses,

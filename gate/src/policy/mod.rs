@@ -101,6 +101,7 @@ mod locate;
 mod lower;
 mod meaning;
 mod pattern;
+mod precondition;
 mod rules;
 mod schema;
 mod tool;
@@ -129,6 +130,7 @@ pub(crate) use labels::Place;
 pub use labels::{FieldLabel, Pointer, PointerError, REDACTED, ResultRules, TakenOut};
 pub use meaning::MeaningRules;
 pub use pattern::{Pattern, PatternError};
+pub use precondition::Precondition;
 pub use rules::{
     Answer, Boundary, Catalogue, Confirmation, Connector, Credential, Found, GateMode, Label,
     Placement, Profile, SessionLimits, SessionRules, SignedFor, WriteGate,

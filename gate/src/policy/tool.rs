@@ -8,7 +8,9 @@ use alloc::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{ActionClass, Boundary, Computed, Kind, MeaningRules, ResultRules, Verify};
+use super::{
+    ActionClass, Boundary, Computed, Kind, MeaningRules, Precondition, ResultRules, Verify,
+};
 use crate::{
     id::{ArgumentName, CatalogueName, CredentialLabel, OwnedName, RoleName, ValueName},
     json::Value,
@@ -57,6 +59,9 @@ pub struct Tool {
     pub recipients: Recipients,
     /// What releases a call that deletes or changes a membership in a tainted session.
     pub release: Release,
+    /// What must still be so when it is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precondition: Option<Precondition>,
     /// How a call becomes a request.
     pub request: Template,
     /// What is known of its results.

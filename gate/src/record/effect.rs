@@ -106,6 +106,9 @@ pub enum Outcome {
     Done {
         /// How many bytes the result has.
         bytes: u64,
+        /// What was looked at before it was done.
+        #[serde(default, skip_serializing_if = "Freshness::is_unchecked")]
+        freshness: Freshness,
         /// The result's digest, after scrubbing.
         result: Digest,
         /// How many times the credential stood in the answer and was taken out.
@@ -148,4 +151,34 @@ pub enum Outcome {
         /// Why.
         why: Why,
     },
+    /// The world is no longer what the call rests on: nothing was done.
+    Stale {
+        /// Why.
+        why: Why,
+    },
+}
+
+/// What was looked at before an effect was done.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Freshness {
+    /// The request was conditional: a target that keeps to RFC 9110 looked in the moment in which it
+    /// acted.
+    Closed,
+    /// It was read right before. Between the end of that read and the moment in which the request was
+    /// given to its connection there were so many milliseconds, rounded up.
+    Narrowed {
+        /// How many.
+        ms: u64,
+    },
+    /// Nothing.
+    #[default]
+    Unchecked,
+}
+
+impl Freshness {
+    /// Whether nothing was looked at.
+    pub fn is_unchecked(&self) -> bool {
+        *self == Self::Unchecked
+    }
 }

@@ -19,7 +19,7 @@ use crate::{
 };
 
 pub use decision::{Decision, Scene};
-pub use effect::{Bound, Effect, Outcome};
+pub use effect::{Bound, Effect, Freshness, Outcome};
 pub use verification::{Finding, Verification};
 
 /// What a line says.

@@ -378,6 +378,7 @@ fn an_intent_and_its_receipt_name_permit_call_and_decision() {
     let mut written = vec![intent];
     for outcome in [
         Outcome::Done {
+            freshness: gate::record::Freshness::Unchecked,
             verification: Verification::UNSUPPORTED,
             bytes: 2,
             result: Digest::of(Domain::Result, b"{}"),

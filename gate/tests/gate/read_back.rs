@@ -225,3 +225,94 @@ fn a_captured_value_has_its_type_and_bounds_or_is_none() {
         assert!(!why.to_string().contains('7'), "{why}");
     }
 }
+
+fn precondition(precondition: &str) -> Result<Policy, String> {
+    let name = PolicyName::parse("test").unwrap();
+    let read = r#"
+[tools.look]
+description = "Reads a note."
+credential = "api"
+risk = "read"
+[tools.look.request]
+method = "GET"
+url = "https://api.example.test/v1/notes/{text}"
+[tools.look.arguments]
+text = { authority = "payload", type = "string" }
+[tools.other]
+description = "Reads something that a note does not name."
+credential = "api"
+risk = "read"
+[tools.other.request]
+method = "GET"
+url = "https://api.example.test/v1/notes/{id}"
+[tools.other.arguments]
+id = { authority = "payload", type = "string" }
+"#;
+    let text = text("").replace("[tools.note.verify]", precondition) + read;
+    Policy::compile(&name, &text).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_precondition_survives_its_compiled_form() {
+    for it in [
+        "precondition.if_match = \"v{text}\"",
+        "[tools.note.precondition.last_read]\ntool = \"look\"",
+        "[tools.note.precondition.last_read]\ntool = \"look\"\nfield = \"/v\"",
+        "[tools.note.precondition.read_again]\nurl = \"https://api.example.test/v1/notes/{text}\"\n\
+         expect = { \"/text\" = \"{text}\" }",
+    ] {
+        let it = it.replace(
+            "precondition.if_match",
+            "[tools.note.precondition]\nif_match",
+        );
+        let policy = precondition(&it).unwrap();
+        assert_eq!(Policy::from_bytes(&policy.to_bytes()).unwrap(), policy);
+    }
+}
+
+#[test]
+fn a_precondition_that_holds_of_anything_is_refused() {
+    for (it, said) in [
+        ("[tools.note.precondition]\n", "exactly one of"),
+        (
+            "[tools.note.precondition]\nif_match = \"*\"",
+            "a version that never changes",
+        ),
+        (
+            "[tools.note.precondition]\nif_match = \"{page}\"",
+            "every call carries",
+        ),
+        (
+            "[tools.note.precondition]\nif_match = \"{x}\"",
+            "`x` is not an argument",
+        ),
+        (
+            "[tools.note.precondition.last_read]\ntool = \"note\"",
+            "reads by GET",
+        ),
+        (
+            "[tools.note.precondition.last_read]\ntool = \"other\"",
+            "whose arguments",
+        ),
+        (
+            "[tools.note.precondition.last_read]\ntool = \"none\"",
+            "a tool of this policy",
+        ),
+        (
+            "[tools.note.precondition.last_read]\ntool = \"look\"\nfield = \"/*/v\"",
+            "without `*`",
+        ),
+        (
+            "[tools.note.precondition.read_again]\nurl = \"https://api.example.test/v1/notes/x\"",
+            "verifies nothing",
+        ),
+        (
+            "[tools.note.request.headers]\nif-match = \"x\"\n[tools.note.precondition]\nif_match = \
+             \"{text}\"",
+            "is set by the precondition",
+        ),
+    ] {
+        let why = precondition(it).unwrap_err();
+        assert!(why.contains(said), "{it}\n{why}");
+    }
+}

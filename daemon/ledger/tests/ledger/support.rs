@@ -138,6 +138,7 @@ pub(crate) fn receipt(effect: Bound, intent: Option<Place>) -> Effect {
         effect,
         intent,
         outcome: Outcome::Done {
+            freshness: gate::record::Freshness::Unchecked,
             verification: gate::record::Verification::UNSUPPORTED,
             bytes: 2,
             result: digest(2_000),

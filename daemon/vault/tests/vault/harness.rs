@@ -312,6 +312,105 @@ timeout_ms = 1000
 authority = "payload"
 type = "string"
 
+[tools.edit]
+description = "Changes a note."
+credential = "api"
+risk = "write"
+
+[tools.edit.request]
+method = "POST"
+url = "http://127.0.0.1:{port}/v1/notes/{{id}}"
+body = {{ text = "{{text}}" }}
+timeout_ms = 1000
+
+[tools.edit.arguments.id]
+authority = "payload"
+type = "string"
+max_length = 60000
+
+[tools.edit.arguments.text]
+authority = "payload"
+type = "string"
+
+[tools.edit.precondition.last_read]
+tool = "read"
+
+[tools.edit_field]
+description = "Changes a note."
+credential = "api"
+risk = "write"
+
+[tools.edit_field.request]
+method = "POST"
+url = "http://127.0.0.1:{port}/v1/notes/{{id}}"
+body = {{ text = "{{text}}" }}
+timeout_ms = 1000
+
+[tools.edit_field.arguments.id]
+authority = "payload"
+type = "string"
+max_length = 60000
+
+[tools.edit_field.arguments.text]
+authority = "payload"
+type = "string"
+
+[tools.edit_field.precondition.last_read]
+tool = "read"
+field = "/version"
+
+[tools.edit_told]
+description = "Changes a note."
+credential = "api"
+risk = "write"
+
+[tools.edit_told.request]
+method = "POST"
+url = "http://127.0.0.1:{port}/v1/notes/{{id}}"
+body = {{ text = "{{text}}", version = "{{version}}" }}
+timeout_ms = 1000
+
+[tools.edit_told.arguments.id]
+authority = "payload"
+type = "string"
+max_length = 60000
+
+[tools.edit_told.arguments.text]
+authority = "payload"
+type = "string"
+
+[tools.edit_told.precondition]
+if_match = "{{version}}"
+
+[tools.edit_told.arguments.version]
+authority = "payload"
+type = "string"
+
+[tools.edit_again]
+description = "Changes a note."
+credential = "api"
+risk = "write"
+
+[tools.edit_again.request]
+method = "POST"
+url = "http://127.0.0.1:{port}/v1/notes/{{id}}"
+body = {{ text = "{{text}}" }}
+timeout_ms = 1000
+
+[tools.edit_again.arguments.id]
+authority = "payload"
+type = "string"
+max_length = 60000
+
+[tools.edit_again.arguments.text]
+authority = "payload"
+type = "string"
+
+[tools.edit_again.precondition.read_again]
+url = "http://127.0.0.1:{port}/v1/notes/{{id}}"
+expect = {{ "/text" = "old" }}
+timeout_ms = 300
+
 [tools.far]
 description = "Asks a host that is far away."
 credential = "far"

@@ -10,6 +10,7 @@
 )]
 
 mod effects;
+mod freshness;
 mod harness;
 mod permits;
 mod program;

@@ -211,6 +211,10 @@ fn tool(policy: &Rules, tool: &Tool) -> Result<(), Fault> {
             .at(&["request", "headers", IDEMPOTENCY_KEY]));
         }
     }
+    if let Some(it) = &tool.precondition {
+        verify::precondition(policy, tool, it, credential)
+            .map_err(|it| it.under(&["precondition"]))?;
+    }
     if let Some(it) = &tool.verify {
         verify::verify(tool, it, credential).map_err(|it| it.under(&["verify"]))?;
     }

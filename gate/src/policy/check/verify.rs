@@ -5,8 +5,10 @@ use alloc::{string::String, vec::Vec};
 use super::{kind, range, request};
 use crate::{
     id::ArgumentName,
-    policy::{Credential, Kind, Problem, Read, Tool, Verify, error::Fault},
-    request::Method,
+    policy::{
+        Argument, Credential, Kind, Precondition, Problem, Read, Rules, Tool, Verify, error::Fault,
+    },
+    request::{IF_MATCH, Method},
     template::Text,
 };
 
@@ -50,6 +52,75 @@ pub(super) fn verify(tool: &Tool, verify: &Verify, credential: &Credential) -> R
         None => verify.captures.get(name).map(|it| (&it.kind, false)),
     };
     read(tool, &verify.read, credential, &known)
+}
+
+pub(super) fn precondition(
+    policy: &Rules,
+    tool: &Tool,
+    precondition: &Precondition,
+    credential: &Credential,
+) -> Result<(), Fault> {
+    let of_call = |name: &ArgumentName| {
+        let argument = tool.arguments.get(name)?;
+        Some((&argument.kind, argument.optional))
+    };
+    let condition = match precondition {
+        Precondition::ReadAgain(it) => {
+            return read(tool, it, credential, &of_call).map_err(|it| it.under(&["read_again"]));
+        }
+        Precondition::IfMatch(text) => {
+            if text.arguments().next().is_none() {
+                return Err(Problem::Verify {
+                    why: "a version that never changes is none; name the argument that has it: \
+                          `if_match = \"{version}\"`",
+                }
+                .at(&["if_match"]));
+            }
+            for name in text.arguments() {
+                let (kind, optional) =
+                    of_call(name).ok_or_else(|| unknown(name).at(&["if_match"]))?;
+                if !kind.is_scalar() || optional {
+                    return Err(Problem::Verify {
+                        why: "the version is one text or number that every call carries",
+                    }
+                    .at(&["if_match"]));
+                }
+            }
+            "if_match"
+        }
+        Precondition::LastRead { field, tool: reads } => {
+            if field.as_ref().is_some_and(|it| !it.is_plain()) {
+                return Err(PLAIN.at(&["last_read", "field"]));
+            }
+            let of = policy.tools.get(reads).filter(|it| {
+                let needed = it.arguments.iter().filter(|(_, it)| !it.optional);
+                let same = |(name, argument): (&ArgumentName, &Argument)| {
+                    tool.arguments
+                        .get(name)
+                        .is_some_and(|it| it.kind == argument.kind && !it.optional)
+                };
+                it.request.method == Method::Get
+                    && it.credential == tool.credential
+                    && needed.into_iter().all(same)
+            });
+            if of.is_none() {
+                return Err(Problem::Verify {
+                    why: "name a tool of this policy that reads by GET with the same credential, and \
+                          whose arguments this tool has too, of the same types",
+                }
+                .at(&["last_read", "tool"]));
+            }
+            "last_read"
+        }
+    };
+    if tool.request.headers.contains_key(IF_MATCH) {
+        return Err(Problem::Header {
+            header: IF_MATCH.into(),
+            why: "is set by the precondition; leave it out",
+        }
+        .at(&[condition]));
+    }
+    Ok(())
 }
 
 const PLAIN: Problem = Problem::Verify {

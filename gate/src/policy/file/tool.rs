@@ -15,7 +15,7 @@ use serde::{
     },
 };
 
-use super::{ArgumentTable, VerifyTable};
+use super::{ArgumentTable, PreconditionTable, VerifyTable};
 use crate::{
     id::{ArgumentName, CredentialLabel, RoleName},
     json::Value,
@@ -64,6 +64,7 @@ pub(in crate::policy) struct ToolTable {
     pub(in crate::policy) total: TotalTable,
     #[serde(default)]
     pub(in crate::policy) hints: HintsTable,
+    pub(in crate::policy) precondition: Option<PreconditionTable>,
     pub(in crate::policy) request: RequestTable,
     pub(in crate::policy) verify: Option<VerifyTable>,
     #[serde(default)]

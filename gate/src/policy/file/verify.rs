@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{KindName, RequestTable, Typed};
 use crate::{
-    id::ArgumentName,
+    id::{ArgumentName, ToolName},
     json::Value,
     policy::{Pattern, Pointer},
     request::Method,
@@ -68,6 +68,22 @@ impl ReadTable {
         };
         (request, self.expect, self.status)
     }
+}
+
+/// One of three.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::policy) struct PreconditionTable {
+    pub(in crate::policy) if_match: Option<String>,
+    pub(in crate::policy) last_read: Option<LastReadTable>,
+    pub(in crate::policy) read_again: Option<ReadTable>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::policy) struct LastReadTable {
+    pub(in crate::policy) field: Option<Pointer>,
+    pub(in crate::policy) tool: ToolName,
 }
 
 /// A value of the effect's answer: one that a path or a query takes.

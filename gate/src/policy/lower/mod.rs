@@ -211,6 +211,11 @@ fn tool(table: ToolTable, known: Known<'_>) -> Result<Tool, Fault> {
         idempotent: table.idempotent,
         meaning: table.meaning,
         on_taint: table.on_taint,
+        precondition: table
+            .precondition
+            .map(verify::precondition)
+            .transpose()
+            .map_err(|it| it.under(&["precondition"]))?,
         rate: table.rate,
         recipients: table.recipients,
         release: table.release,

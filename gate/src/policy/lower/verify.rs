@@ -6,11 +6,11 @@ use super::{argument, request};
 use crate::{
     json::Value,
     policy::{
-        Capture, Pointer, Problem, Read, Verify,
+        Capture, Pointer, Precondition, Problem, Read, Verify,
         error::Fault,
-        file::{ReadTable, VerifyTable},
+        file::{PreconditionTable, ReadTable, VerifyTable},
     },
-    template::Body,
+    template::{Body, Text},
 };
 
 pub(super) fn verify(table: VerifyTable) -> Result<Verify, Fault> {
@@ -38,6 +38,25 @@ pub(super) fn verify(table: VerifyTable) -> Result<Verify, Fault> {
         settles_ms: table.settles_ms,
         tries: table.tries,
     })
+}
+
+pub(super) fn precondition(table: PreconditionTable) -> Result<Precondition, Fault> {
+    match (table.if_match, table.last_read, table.read_again) {
+        (Some(text), None, None) => Text::parse(&text)
+            .map(Precondition::IfMatch)
+            .map_err(|why| Problem::Template(why).at(&["if_match"])),
+        (None, Some(table), None) => Ok(Precondition::LastRead {
+            field: table.field,
+            tool: table.tool,
+        }),
+        (None, None, Some(table)) => read(table)
+            .map(Precondition::ReadAgain)
+            .map_err(|it| it.under(&["read_again"])),
+        _ => Err(Problem::Verify {
+            why: "write exactly one of `if_match`, `last_read` and `read_again`",
+        }
+        .at(&[])),
+    }
 }
 
 pub(super) fn read(table: ReadTable) -> Result<Read, Fault> {
