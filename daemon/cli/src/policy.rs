@@ -4,6 +4,7 @@ use std::{fs, path::Path};
 
 use anyhow::Context as _;
 use custody_config::Config;
+use custody_rules::{Rules, RulesError};
 use gate::{
     id::{PolicyName, ToolName},
     policy::{Policy, Tool},
@@ -24,12 +25,23 @@ pub(crate) fn compile(file: &Path) -> anyhow::Result<Option<Policy>> {
         .with_context(|| format!("`{shown}` is not named NAME.toml; the name is the policy's"))?;
     let name = PolicyName::parse(name).with_context(|| format!("the name of `{shown}`"))?;
     let text = fs::read_to_string(file).with_context(|| format!("cannot read `{shown}`"))?;
-    match Policy::compile(&name, &text) {
+    let beside = |name: &str| {
+        fs::read_to_string(file.with_file_name(name)).map_err(|error| error.to_string())
+    };
+    match Policy::compile_beside(&name, &text, &beside) {
         Ok(policy) => Ok(Some(policy)),
         Err(error) => {
             complain(&format!("{shown}: {error}"));
             Ok(None)
         }
+    }
+}
+
+/// Says what is wrong with a policy's rules, a line each.
+pub(crate) fn complain_of(file: &Path, error: &RulesError) {
+    let rules = file.with_file_name(&error.file);
+    for fault in &error.faults {
+        complain(&format!("{}:{}: {fault}", rules.display(), fault.line));
     }
 }
 
@@ -40,6 +52,13 @@ pub(crate) fn compile(file: &Path) -> anyhow::Result<Option<Policy>> {
 pub fn check(file: &Path, config: Option<&Path>) -> anyhow::Result<Exit> {
     let Some(policy) = compile(file)? else {
         return Ok(Exit::Bad);
+    };
+    let rules = match Rules::load(&policy) {
+        Ok(rules) => rules,
+        Err(error) => {
+            complain_of(file, &error);
+            return Ok(Exit::Bad);
+        }
     };
     let name = policy.name();
     if let Some(path) = config {
@@ -72,6 +91,14 @@ pub fn check(file: &Path, config: Option<&Path>) -> anyhow::Result<Exit> {
     say(&format!("tools   {}", inert::line(&tools.join(", "))));
     for (name, tool) in policy.tools() {
         say(&inert::line(&described(name, tool)));
+    }
+    for rule in rules.list() {
+        let does = if rule.holds { "holds" } else { "refuses" };
+        let of = rule.tool.as_deref().unwrap_or("every tool");
+        say(&inert::line(&format!(
+            "rule    {} (line {}): {does} calls of {of}",
+            rule.name, rule.line
+        )));
     }
     Ok(Exit::Done)
 }

@@ -18,8 +18,16 @@ use crate::{complain, exit::Exit, inert, policy, say};
 /// # Errors
 /// When a file cannot be read, or a line cannot be written.
 pub fn replay(policy: &Path, traces: &[PathBuf], json: bool) -> anyhow::Result<Exit> {
-    let Some(policy) = policy::compile(policy)? else {
+    let file = policy;
+    let Some(policy) = policy::compile(file)? else {
         return Ok(Exit::Bad);
+    };
+    let gate = match Custody::new(&policy) {
+        Ok(gate) => gate,
+        Err(error) => {
+            policy::complain_of(file, &error);
+            return Ok(Exit::Bad);
+        }
     };
     let mut sessions: Vec<Trace> = Vec::new();
     for file in traces {
@@ -33,7 +41,6 @@ pub fn replay(policy: &Path, traces: &[PathBuf], json: bool) -> anyhow::Result<E
             }
         }
     }
-    let gate = Custody::new(&policy);
     let mut lines = Vec::new();
     for session in &sessions {
         match trace::replay(session, &gate) {

@@ -18,8 +18,16 @@ use crate::{complain, exit::Exit, inert, policy, say};
 /// # Errors
 /// When a file cannot be read.
 pub fn why(policy: &Path, call: &Path, json: bool) -> anyhow::Result<Exit> {
-    let Some(policy) = policy::compile(policy)? else {
+    let file = policy;
+    let Some(policy) = policy::compile(file)? else {
         return Ok(Exit::Bad);
+    };
+    let gate = match Custody::new(&policy) {
+        Ok(gate) => gate,
+        Err(error) => {
+            policy::complain_of(file, &error);
+            return Ok(Exit::Bad);
+        }
     };
     let shown = call.display();
     let bytes = fs::read(call).with_context(|| format!("cannot read `{shown}`"))?;
@@ -37,7 +45,7 @@ pub fn why(policy: &Path, call: &Path, json: bool) -> anyhow::Result<Exit> {
             trace::FORMAT
         );
     };
-    let (tool, explained) = match Custody::new(&policy).explain(session) {
+    let (tool, explained) = match gate.explain(session) {
         Ok(found) => found,
         Err(why) => {
             complain(&format!("{shown}: {why}"));

@@ -13,7 +13,7 @@ use custody_wire::{
 };
 use gate::{
     chain::Place,
-    decide::{Allowed, Ask, Moment, Refusal, Verdict, decide},
+    decide::{Allowed, Ask, Moment, Refusal, Verdict},
     digest::Digest,
     excerpt::excerpt,
     json::{self, Limits, Value},
@@ -129,7 +129,7 @@ fn judge(
         }
     };
     let ask = Ask::new(asked.tool, &arguments).at(Moment::Call, keeper.now_ms());
-    let verdict = decide(&session.loaded.policy, &session.facts.borrow(), &ask);
+    let verdict = session.loaded.decide(&session.facts.borrow(), &ask);
     let answer = match verdict {
         Verdict::Allow(allowed) | Verdict::Limit(allowed) => return Ok(allowed),
         Verdict::Defer(held) => wait::begin(keeper, session, asked, &held, For::Turn),

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use custody_rules::RulesError;
 use custody_wire::{
     frame::{self, FrameError},
     session::{Answer, Open, Request},
@@ -33,6 +34,8 @@ enum OpenRefusal {
     Random { why: String },
     #[error("{0}")]
     Record(Unrecorded),
+    #[error("{0}; correct them and restart the service")]
+    Rules(RulesError),
     #[error("the scope cannot be read: {0}")]
     Scope(JsonError),
     #[error("{0}")]
@@ -98,8 +101,10 @@ fn open(keeper: &Keeper, asked: Open) -> Result<(), OpenRefusal> {
         workspace,
     } = asked;
     keeper.sessions.admit(id).map_err(OpenRefusal::Session)?;
-    let Some(loaded) = keeper.policies.get(&name) else {
-        return Err(OpenRefusal::Policy { name });
+    let loaded = match keeper.policies.get(&name) {
+        Some(Ok(loaded)) => loaded,
+        Some(Err(error)) => return Err(OpenRefusal::Rules(error.clone())),
+        None => return Err(OpenRefusal::Policy { name }),
     };
     let scope = scope
         .map(|bytes| tell::read_scope(&bytes))
@@ -112,6 +117,7 @@ fn open(keeper: &Keeper, asked: Open) -> Result<(), OpenRefusal> {
     let opening = Opening {
         at_ms: keeper.now_ms(),
         boundary: None,
+        caller: Some(caller_uid),
         key: Key::new(key),
         owned,
         roles,

@@ -10,7 +10,7 @@ use std::{
 
 use custody_wire::agent::Answer;
 use gate::{
-    decide::{Ask, Held, Moment, Verdict, decide},
+    decide::{Ask, Held, Moment, Verdict},
     json::{self, Limits},
     record::{Decision, Why},
 };
@@ -178,8 +178,7 @@ async fn commit(keeper: &Rc<Keeper>, session: &Rc<Session>, waiting: &Waiting) -
         arguments: &waiting.arguments,
     };
     let verdict = match json::reparse(asked.arguments, &Limits::CALL) {
-        Ok(arguments) => decide(
-            &session.loaded.policy,
+        Ok(arguments) => session.loaded.decide(
             &session.facts.borrow(),
             &Ask::new(asked.tool, &arguments).at(Moment::Commit, keeper.now_ms()),
         ),

@@ -1,8 +1,9 @@
 //! Our gate, as a decider: the policy and the functions that custody-gate itself uses.
 
+use custody_rules::{Rules, RulesError};
 use gate::{
     call::Call,
-    decide::{self, Ask, Explanation, Moment, Verdict},
+    decide::{Ask, Explanation, Moment, Verdict},
     json::Value,
     policy::Policy,
     session::{self, Facts, Scope},
@@ -17,24 +18,28 @@ use crate::{
 #[derive(Debug)]
 pub struct Custody<'p> {
     policy: &'p Policy,
+    rules: Rules,
     scope: Option<Scope>,
 }
 
 impl<'p> Custody<'p> {
-    /// Under `policy`.
-    pub const fn new(policy: &'p Policy) -> Self {
-        Self {
+    /// Under `policy`, and the rules that it names.
+    ///
+    /// # Errors
+    /// When those are not good.
+    pub fn new(policy: &'p Policy) -> Result<Self, RulesError> {
+        Ok(Self {
             policy,
+            rules: Rules::load(policy)?,
             scope: None,
-        }
+        })
     }
 
-    /// Under `policy`, each session within `scope`.
-    pub const fn within(policy: &'p Policy, scope: Scope) -> Self {
-        Self {
-            policy,
-            scope: Some(scope),
-        }
+    /// The same, each session within `scope`.
+    #[must_use]
+    pub fn within(mut self, scope: Scope) -> Self {
+        self.scope = Some(scope);
+        self
     }
 }
 
@@ -48,9 +53,10 @@ impl Decider for Custody<'_> {
     }
 }
 
-impl<'p> Custody<'p> {
-    fn gated(&self, opening: &Opening) -> Result<Gated<'p>, String> {
+impl Custody<'_> {
+    fn gated(&self, opening: &Opening) -> Result<Gated<'_>, String> {
         let opening = session::Opening {
+            caller: opening.caller,
             owned: opening.owned.clone(),
             roles: opening.roles.clone(),
             scope: self.scope.clone(),
@@ -66,6 +72,7 @@ impl<'p> Custody<'p> {
             asked: 0,
             facts,
             policy: self.policy,
+            rules: &self.rules,
         })
     }
 
@@ -95,6 +102,7 @@ struct Gated<'p> {
     asked: u64,
     facts: Facts,
     policy: &'p Policy,
+    rules: &'p Rules,
 }
 
 impl Gated<'_> {
@@ -104,7 +112,7 @@ impl Gated<'_> {
 
     fn verdict(&self, tool: &str, arguments: &Value, moment: Moment) -> Verdict {
         let ask = Ask::new(tool, arguments).at(moment, self.now_ms());
-        decide::decide(self.policy, &self.facts, &ask)
+        self.rules.decide(self.policy, &self.facts, &ask)
     }
 }
 

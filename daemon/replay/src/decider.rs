@@ -13,6 +13,9 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, Eq, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Opening {
+    /// The uid of who asked for it.
+    #[serde(default)]
+    pub caller: Option<u32>,
     /// Owned sets, as the application says them.
     #[serde(default)]
     pub owned: BTreeMap<OwnedName, Vec<String>>,

@@ -11,6 +11,7 @@ mod authority;
 mod call;
 mod limits;
 mod meaning;
+mod operator;
 mod origins;
 mod rule;
 mod shape;
@@ -20,6 +21,8 @@ mod write_gate;
 use alloc::collections::BTreeSet;
 
 pub use self::{
+    operator::{About, Narrowing, OperatorRules},
+    origins::class_of,
     rule::Rule,
     verdict::{Allowed, AnswerWord, Explanation, Ground, Grounds, Held, Reason, Refusal},
 };
@@ -105,10 +108,21 @@ pub enum Moment {
 }
 
 /// Decides on what is asked. Total and deterministic. Every rule is asked before anything is
-/// allowed.
+/// allowed. Under a policy that names rules of the operator's nothing is: ask [`decide_by`] then.
 pub fn decide(policy: &Policy, facts: &Facts, ask: &Ask<'_>) -> Verdict {
+    decide_by(policy, &operator::NoRules, facts, ask)
+}
+
+/// The same, with what asks the rules of the operator's that the policy names: after all others, and
+/// only narrowing.
+pub fn decide_by(
+    policy: &Policy,
+    rules: &dyn OperatorRules,
+    facts: &Facts,
+    ask: &Ask<'_>,
+) -> Verdict {
     match call::judge(policy, facts, ask) {
-        Ok(verdict) => verdict,
+        Ok(verdict) => operator::narrowed(policy, rules, facts, ask, verdict),
         Err(refusal) => Verdict::Refuse(*refusal),
     }
 }

@@ -149,6 +149,20 @@ fn target(
     }
 }
 
+/// Where the value of an argument comes from, as the agent wrote it; of several values, the worst. The
+/// same that a tainted session's call is judged by.
+pub fn class_of(facts: &Facts, argument: &Argument, written: &Value) -> OriginClass {
+    if argument.authority.is_trusted_value() {
+        return OriginClass::Authoritative;
+    }
+    let mut worst = None;
+    each_target(&argument.kind, written, &mut |leaf| {
+        worst = worst.max(Some(of(facts, argument, leaf).class));
+    });
+    // What says nothing comes from nowhere.
+    worst.unwrap_or(OriginClass::Unknown)
+}
+
 /// Calls `act` with each value in `value` that says what an effect is on. A member of an object that is
 /// one of a few listed words, or yes or no, says of what kind its neighbours are.
 fn each_target(kind: &Kind, value: &Value, act: &mut impl FnMut(&Value)) {

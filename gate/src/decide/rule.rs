@@ -60,6 +60,8 @@ pub enum Rule {
     Turn,
     /// Of a result only what the policy says reaches the agent.
     Limits,
+    /// The operator's own rules say nothing against it.
+    Operator,
 }
 
 impl Rule {
@@ -92,6 +94,7 @@ impl Rule {
             Self::Confirmation => "confirmation",
             Self::Turn => "turn",
             Self::Limits => "limits",
+            Self::Operator => "operator",
         }
     }
 }

@@ -4,15 +4,19 @@ use alloc::{string::String, vec::Vec};
 
 use serde::Deserialize;
 
-use super::{FORMAT, Policy, PolicyError, Problem, file::File, locate, lower};
+use super::{Beside, FORMAT, Policy, PolicyError, Problem, file::File, locate, lower};
 use crate::{excerpt::excerpt, id::PolicyName};
 
-pub(super) fn compile(name: &PolicyName, toml: &str) -> Result<Policy, PolicyError> {
+pub(super) fn compile(
+    name: &PolicyName,
+    toml: &str,
+    beside: Beside<'_>,
+) -> Result<Policy, PolicyError> {
     format(toml)
         .and_then(|()| file(toml))
         .map_err(|error| of_toml(name, toml, &error))
         .and_then(|file| {
-            lower::lower(name, file)
+            lower::lower(name, file, beside)
                 .and_then(Policy::checked)
                 .map_err(|fault| PolicyError {
                     policy: name.clone(),

@@ -4,6 +4,7 @@ use alloc::string::String;
 use core::fmt::{self, Write as _};
 
 use crate::{
+    excerpt::excerpt,
     floor::PathError,
     id::{
         ArgumentName, CatalogueName, CredentialLabel, OwnedName, PolicyName, ToolName, ValueName,
@@ -354,6 +355,22 @@ pub enum Problem {
         role: &'static str,
         /// The authority.
         authority: &'static str,
+    },
+    /// A file of rules that does not lie beside the policy.
+    #[error(
+        "`{}` is no file of rules; name one that lies beside the policy, as \"mail.cedar\"", excerpt(.file)
+    )]
+    RulesFile {
+        /// What the policy says.
+        file: String,
+    },
+    /// The operator's rules cannot be read.
+    #[error("the rules in `{file}` cannot be read: {why}")]
+    RulesUnread {
+        /// Their file.
+        file: String,
+        /// Why.
+        why: String,
     },
     /// A selector that is none.
     #[error("a selector is an enum of the agent's that no call leaves out")]

@@ -56,6 +56,8 @@ pub(super) struct File {
     #[serde(default)]
     pub(super) confirm: ConfirmTable,
     #[serde(default)]
+    pub(super) rules: Option<RulesTable>,
+    #[serde(default)]
     pub(super) credentials: BTreeMap<CredentialLabel, CredentialTable>,
     #[serde(default)]
     pub(super) tools: BTreeMap<ToolName, ToolTable>,
@@ -67,6 +69,13 @@ pub(super) struct File {
 pub(super) struct CatalogueTable {
     pub(super) members: Option<Vec<String>>,
     pub(super) entries: Option<BTreeMap<String, String>>,
+}
+
+/// Where the operator's own rules are.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RulesTable {
+    pub(super) cedar: String,
 }
 
 /// What another session passes on.

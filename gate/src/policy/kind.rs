@@ -193,7 +193,7 @@ impl Misfit {
 impl Kind {
     /// Whether each value is a number from 0, of which there can be a sum. What could be negative would
     /// give back what was spent.
-    pub(crate) fn is_amount(&self) -> bool {
+    pub fn is_amount(&self) -> bool {
         match self {
             Self::Integer { min, .. } => min.as_f64() >= 0.0,
             Self::Number { min, .. } => *min >= 0.0,

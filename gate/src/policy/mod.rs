@@ -100,6 +100,7 @@ mod labels;
 mod locate;
 mod lower;
 mod meaning;
+mod operator;
 mod pattern;
 mod precondition;
 mod rules;
@@ -129,6 +130,7 @@ pub use kind::{Kind, Member, Misfit};
 pub(crate) use labels::Place;
 pub use labels::{FieldLabel, Pointer, PointerError, REDACTED, ResultRules, TakenOut};
 pub use meaning::MeaningRules;
+pub use operator::{OPERATOR_MAX, OperatorText};
 pub use pattern::{Pattern, PatternError};
 pub use precondition::Precondition;
 pub use rules::{
@@ -164,6 +166,8 @@ struct Rules {
     format: u32,
     handoff: String,
     name: PolicyName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    operator: Option<OperatorText>,
     owned: BTreeMap<OwnedName, Kind>,
     session: SessionRules,
     tools: BTreeMap<ToolName, Tool>,
@@ -171,13 +175,30 @@ struct Rules {
     write_gate: WriteGate,
 }
 
+/// Reads a file that lies beside the policy, by its name; or says why it cannot.
+pub type Beside<'a> = &'a dyn Fn(&str) -> Result<String, String>;
+
 impl Policy {
-    /// Compiles the TOML of `NAME.toml`.
+    /// Compiles the TOML of `NAME.toml`, which names no other file.
     ///
     /// # Errors
     /// When the text is not a policy; the error names line and key and says what to do.
     pub fn compile(name: &PolicyName, toml: &str) -> Result<Self, PolicyError> {
-        compile::compile(name, toml)
+        let alone = |_: &str| Err("nothing beside the policy is read here".into());
+        compile::compile(name, toml, &alone)
+    }
+
+    /// Compiles the TOML of `NAME.toml`; what it names beside it is read with `beside`, and is part of
+    /// the policy and of its digest.
+    ///
+    /// # Errors
+    /// When the text is not a policy, or what it names cannot be read.
+    pub fn compile_beside(
+        name: &PolicyName,
+        toml: &str,
+        beside: Beside<'_>,
+    ) -> Result<Self, PolicyError> {
+        compile::compile(name, toml, beside)
     }
 
     /// Reads a compiled policy, and checks it as if it were just compiled.
@@ -257,6 +278,11 @@ impl Policy {
     /// The operator's own domains, in lower case: what is beyond them is external.
     pub const fn domains(&self) -> &BTreeSet<String> {
         &self.rules.domains
+    }
+
+    /// The operator's own rules, as they are written, if there are some.
+    pub const fn operator_rules(&self) -> Option<&OperatorText> {
+        self.rules.operator.as_ref()
     }
 
     /// The key of a handoff's resource.

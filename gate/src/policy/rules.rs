@@ -135,6 +135,9 @@ pub enum Boundary {
 }
 
 impl Boundary {
+    /// Every one, the nearest first.
+    pub const ALL: [Self; 3] = [Self::User, Self::Team, Self::Organisation];
+
     /// The boundary's name.
     pub const fn as_str(self) -> &'static str {
         match self {

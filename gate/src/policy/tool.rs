@@ -159,6 +159,15 @@ pub enum Risk {
 }
 
 impl Risk {
+    /// Every one, in the order of their names.
+    pub const ALL: [Self; 5] = [
+        Self::Destructive,
+        Self::Execute,
+        Self::Financial,
+        Self::Read,
+        Self::Write,
+    ];
+
     /// The risk's name in a policy.
     pub const fn as_str(self) -> &'static str {
         match self {

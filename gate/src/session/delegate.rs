@@ -104,6 +104,7 @@ impl Facts {
         }
         let mut facts = Self {
             boundary: boundary.unwrap_or(self.boundary),
+            caller: self.caller,
             history: History::default(),
             intent_ms: at_ms,
             lineage: origins::index(&key, policy.session().provenance_bytes),

@@ -16,13 +16,35 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History(BTreeMap<ToolName, Made>);
 
+/// The hours whose calls are of the last day: the 24 before this one, and this one. What is counted so is
+/// never less than what the last 24 hours had.
+const HOURS: u64 = 24;
+
+const HOUR_MS: u64 = 3_600_000;
+
 #[derive(Clone, Debug, Default)]
 struct Made {
     approved: u32,
     calls: u32,
+    /// By the hour, as far back as a day looks.
+    hours: BTreeMap<u64, Hour>,
     /// When, as far back as the tool's rate looks.
     recent: VecDeque<u64>,
     sums: BTreeMap<ArgumentName, f64>,
+}
+
+/// What was called within one hour of the clock.
+#[derive(Clone, Debug, Default)]
+struct Hour {
+    calls: u32,
+    sums: BTreeMap<ArgumentName, f64>,
+}
+
+impl Made {
+    fn day(&self, now_ms: u64) -> impl Iterator<Item = &Hour> {
+        let first = (now_ms / HOUR_MS).saturating_sub(HOURS);
+        self.hours.range(first..).map(|(_, hour)| hour)
+    }
 }
 
 impl History {
@@ -42,9 +64,13 @@ impl History {
                 made.recent.pop_front();
             }
         }
+        let now = at_ms / HOUR_MS;
+        made.hours = made.hours.split_off(&now.saturating_sub(HOURS));
+        let hour = made.hours.entry(now).or_default();
+        hour.calls = hour.calls.saturating_add(1);
         for (name, value) in amounts(&call.arguments) {
-            let sum = made.sums.entry(name.clone()).or_default();
-            *sum += value;
+            *made.sums.entry(name.clone()).or_default() += value;
+            *hour.sums.entry(name.clone()).or_default() += value;
         }
     }
 
@@ -65,6 +91,18 @@ impl History {
             .and_then(|it| it.sums.get(argument))
             .copied()
             .unwrap_or(0.0)
+    }
+
+    /// How often the tool was called in the last day.
+    pub(crate) fn calls_of_day(&self, tool: &ToolName, now_ms: u64) -> u32 {
+        let hours = self.0.get(tool).into_iter().flat_map(|it| it.day(now_ms));
+        hours.fold(0, |sum, it| sum.saturating_add(it.calls))
+    }
+
+    /// What the argument's values were together in the last day.
+    pub(crate) fn sum_of_day(&self, tool: &ToolName, argument: &ArgumentName, now_ms: u64) -> f64 {
+        let hours = self.0.get(tool).into_iter().flat_map(|it| it.day(now_ms));
+        hours.filter_map(|it| it.sums.get(argument)).sum()
     }
 
     /// When the tool may be called again, in milliseconds from `now_ms`; 0 is now.

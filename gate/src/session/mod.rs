@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     call::Call,
     digest::{Digest, Domain},
-    id::{OwnedName, RoleName, TenantName, ToolName, ValueName},
+    id::{ArgumentName, OwnedName, RoleName, TenantName, ToolName, ValueName},
     json::{self, Value},
     lineage::{self, Lineage, Source},
     meaning::Subject,
@@ -46,6 +46,7 @@ pub use scope::{Scope, ScopeError, ToolScope};
 #[derive(Clone, Debug)]
 pub struct Facts {
     boundary: Boundary,
+    caller: Option<u32>,
     history: History,
     /// When the person last spoke.
     intent_ms: u64,
@@ -102,6 +103,7 @@ impl Facts {
         let Opening {
             at_ms,
             boundary,
+            caller,
             key,
             owned,
             roles,
@@ -135,6 +137,7 @@ impl Facts {
         }
         let mut facts = Self {
             boundary: boundary.unwrap_or(reach),
+            caller,
             history: History::default(),
             intent_ms: at_ms,
             lineage: origins::index(&key, policy.session().provenance_bytes),
@@ -268,6 +271,31 @@ impl Facts {
         self.history.calls(tool)
     }
 
+    /// How often a person approved a call of the tool.
+    pub fn approved(&self, tool: &ToolName) -> u32 {
+        self.history.approved(tool)
+    }
+
+    /// What the values of an argument were together, of all calls of the tool.
+    pub fn sum(&self, tool: &ToolName, argument: &ArgumentName) -> f64 {
+        self.history.sum(tool, argument)
+    }
+
+    /// How often the tool was called in the last day before `now_ms`, and up to an hour more.
+    pub fn calls_of_day(&self, tool: &ToolName, now_ms: u64) -> u32 {
+        self.history.calls_of_day(tool, now_ms)
+    }
+
+    /// The same of an argument's values together.
+    pub fn sum_of_day(&self, tool: &ToolName, argument: &ArgumentName, now_ms: u64) -> f64 {
+        self.history.sum_of_day(tool, argument, now_ms)
+    }
+
+    /// Who asked for the session, if that is known.
+    pub const fn caller(&self) -> Option<u32> {
+        self.caller
+    }
+
     /// The scope, if the session has one.
     pub const fn scope(&self) -> Option<&Scope> {
         self.scope.as_ref()
@@ -278,7 +306,8 @@ impl Facts {
         &self.roles
     }
 
-    pub(crate) const fn boundary(&self) -> Boundary {
+    /// How far the subject's data reach.
+    pub const fn boundary(&self) -> Boundary {
         self.boundary
     }
 

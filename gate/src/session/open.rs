@@ -32,6 +32,8 @@ pub struct Opening {
     pub at_ms: u64,
     /// How far the subject's data reach, if not as far as the policy says.
     pub boundary: Option<Boundary>,
+    /// Who asked for the session: the uid that the kernel said.
+    pub caller: Option<u32>,
     /// The session's own key, drawn at random: no answer depends on it, only how hard it is to make
     /// the gate slow.
     pub key: Key,
@@ -58,6 +60,7 @@ impl Default for Opening {
         Self {
             at_ms: 0,
             boundary: None,
+            caller: None,
             key: Key::new([0; 16]),
             owned: BTreeMap::new(),
             roles: BTreeSet::new(),

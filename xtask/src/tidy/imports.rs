@@ -9,7 +9,7 @@ use crate::places::Places;
 /// The floors, lowest first. A crate may use those of lower floors only.
 const FLOORS: &[&[&str]] = &[
     &["agent-ebpf", "gate"],
-    &["custody-sys"],
+    &["custody-rules", "custody-sys"],
     &["custody-wire"],
     &[
         "custody-config",

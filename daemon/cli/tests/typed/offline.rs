@@ -263,3 +263,78 @@ fn why_says_rule_origin_and_what_would_change_it() {
     assert_eq!(whole["reasons"][0]["rule"], "origin");
     assert_eq!(whole["grounds"]["arguments"]["to"]["origin"], "untrusted");
 }
+
+const DESK: &str = include_str!("../../../../fixtures/policies/desk.toml");
+const RULES: &str = include_str!("../../../../fixtures/policies/desk.cedar");
+
+#[test]
+#[cfg(feature = "cedar")]
+fn a_policys_rules_are_listed_and_what_is_wrong_with_them_has_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("desk.toml");
+    let rules = folder.path().join("desk.cedar");
+    std::fs::write(&file, DESK).unwrap();
+    let check = || {
+        custody(&["policy", "check", file.to_str().unwrap()])
+            .output()
+            .unwrap()
+    };
+    // Never as if there were none.
+    let output = check();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said(&output).contains("`desk.cedar` cannot be read"),
+        "{}",
+        said(&output)
+    );
+
+    std::fs::write(&rules, RULES).unwrap();
+    let output = check();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    for line in [
+        "rule    large-payments (line 14): holds calls of pay",
+        "rule    read-before-you-write (line 32): refuses calls of every tool",
+    ] {
+        assert!(said(&output).contains(line), "{}", said(&output));
+    }
+    std::fs::write(&rules, RULES.replace("args.amount", "args.sum")).unwrap();
+    let output = check();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said(&output).contains("desk.cedar:17: rule `large-payments`"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
+#[cfg(feature = "cedar")]
+fn why_and_replay_ask_the_rules_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let policy = file("desk.toml", DESK);
+    let _rules = file("desk.cedar", RULES);
+    let call = file(
+        "call.json",
+        r#"{"format": "custody-trace/1", "session": {"task": "Pay Gas 150"},
+            "calls": [{"tool": "read_rates", "arguments": {"year": 2026}, "result": {}},
+                      {"tool": "pay", "arguments": {"to": "Gas", "amount": 150}, "was": "allow"}]}"#,
+    );
+    let output = custody(&["why", &policy, &call]).output().unwrap();
+    let words = said(&output);
+    assert!(words.contains("refuse    pay"), "{words}");
+    assert!(
+        words.contains("rule      operator: the operator's rule `clerks-pay`"),
+        "{words}"
+    );
+    assert!(
+        words.contains("change    start the session with the role `clerk`"),
+        "{words}"
+    );
+    let output = custody(&["replay", &policy, &call]).output().unwrap();
+    assert!(said(&output).contains("clerks-pay"), "{}", said(&output));
+}

@@ -317,6 +317,38 @@ impl Bench {
         }
     }
 
+    /// A session under another policy, with its front; or why there is none.
+    pub(crate) fn under(
+        &mut self,
+        policy: &str,
+        roles: &[&str],
+        task: &str,
+    ) -> Result<Front, String> {
+        let policy = PolicyName::parse(policy).unwrap();
+        let open = session::Open {
+            policy: policy.clone(),
+            values: BTreeMap::new(),
+            owned: BTreeMap::new(),
+            roles: roles
+                .iter()
+                .map(|it| RoleName::parse(it).unwrap())
+                .collect(),
+            task: Some(task.into()),
+            ..Self::opening(SESSION)
+        };
+        match self.ask_control(&session::Request::Open(open)) {
+            session::Answer::Done => Ok(Front {
+                stream: self.give(&GateNotice::Front {
+                    session: SESSION,
+                    policy,
+                }),
+                next: 1,
+            }),
+            session::Answer::Refused { why } => Err(why),
+            other @ (session::Answer::Over(_) | session::Answer::Waits(_)) => panic!("{other:?}"),
+        }
+    }
+
     /// Says something to the session; what is answered, if it is not taken.
     pub(crate) fn tell(&mut self, told: session::Told) -> Option<String> {
         let session = SESSION;

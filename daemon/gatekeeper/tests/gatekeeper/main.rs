@@ -7,5 +7,7 @@ mod calls;
 mod channels;
 mod crash;
 mod harness;
+#[cfg(feature = "cedar")]
+mod rules;
 mod start;
 mod waiting;

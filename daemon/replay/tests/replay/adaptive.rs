@@ -50,7 +50,7 @@ fn with<'p>(custody: &'p Custody<'p>, task: &str) -> Scene<'p> {
 macro_rules! scene {
     ($name:ident, $suite:expr, $task:expr) => {
         let policy = policy($suite);
-        let custody = Custody::new(&policy);
+        let custody = Custody::new(&policy).unwrap();
         let mut $name = with(&custody, $task);
     };
 }

@@ -55,7 +55,7 @@ fn scores(reviewer: Reviewer) -> Vec<Score> {
         score(
             suite,
             "custody",
-            &|_task| Ok(Box::new(Custody::new(&policy))),
+            &|_task| Ok(Box::new(Custody::new(&policy).unwrap())),
             reviewer,
             &mut Blind,
         )

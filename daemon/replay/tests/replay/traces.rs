@@ -13,7 +13,7 @@ const DEMO: &str = include_str!("../../../../fixtures/policies/demo.toml");
 
 fn said(trace: &Trace) -> Result<Vec<Line>, String> {
     let policy = Policy::compile(&PolicyName::parse("demo").unwrap(), DEMO).unwrap();
-    replay(trace, &Custody::new(&policy))
+    replay(trace, &Custody::new(&policy).unwrap())
 }
 
 /// A session that read a note and then wrote to the customer and published a page.

@@ -68,6 +68,15 @@ pub enum PoliciesError {
         /// Its size.
         size: u64,
     },
+    /// Rules that no policy names.
+    #[error(
+        "no policy names the rules in `{path}`, so nobody would ask them; write `[rules]` \
+         `cedar = \"...\"` into a policy, or remove the file"
+    )]
+    Unnamed {
+        /// The file.
+        path: PathBuf,
+    },
     /// Others than root may change it.
     #[error("policy file `{path}` is not trusted")]
     Untrusted {
@@ -78,7 +87,8 @@ pub enum PoliciesError {
     },
 }
 
-/// Compiles every `NAME.toml` in `folder`. Other files are not looked at. Where there is no
+/// Compiles every `NAME.toml` in `folder`, with the rules that it names. A file of rules that none names
+/// is an error; other files are not looked at. Where there is no
 /// folder, the embedded policy stands alone.
 ///
 /// # Errors
@@ -119,7 +129,9 @@ pub fn compile(
             return Err(PoliciesError::Size { path, size });
         }
         let text = fs::read_to_string(&path).map_err(read(&path))?;
-        let policy = Policy::compile(&name, &text).map_err(|source| PoliciesError::Invalid {
+        let beside = |file: &str| rules_beside(folder, file);
+        let compiled = Policy::compile_beside(&name, &text, &beside);
+        let policy = compiled.map_err(|source| PoliciesError::Invalid {
             path: path.clone(),
             source: Box::new(source),
         })?;
@@ -135,10 +147,49 @@ pub fn compile(
         }
         policies.insert(name, policy);
     }
+    unnamed(folder, &policies)?;
     if policies.is_empty() {
         tracing::warn!(folder = %folder.display(), "no policy: no session can be started");
     }
     Ok(policies)
+}
+
+/// The operator's rules in `folder`, which a policy names. They are carried, and read by the gate alone: root
+/// has no use for what they say.
+fn rules_beside(folder: &Path, file: &str) -> Result<String, String> {
+    let path = folder.join(file);
+    root_owned(&path).map_err(|error| error.to_string())?;
+    let size = path.metadata().map_err(|error| error.to_string())?.len();
+    if size > SIZE_MAX {
+        return Err(format!(
+            "it has {size} bytes; at most {SIZE_MAX} are allowed"
+        ));
+    }
+    fs::read_to_string(&path).map_err(|error| error.to_string())
+}
+
+/// Rules that no policy names would be left out, and whoever wrote them believes otherwise.
+fn unnamed(folder: &Path, policies: &Policies) -> Result<(), PoliciesError> {
+    let named: Vec<&str> = policies
+        .values()
+        .filter_map(|it| it.operator_rules())
+        .map(|it| it.file.as_str())
+        .collect();
+    let read = |source| PoliciesError::Read {
+        path: folder.to_owned(),
+        source,
+    };
+    for entry in fs::read_dir(folder).map_err(read)? {
+        let path = entry.map_err(read)?.path();
+        let rules = path.extension().is_some_and(|it| it == "cedar");
+        let is_named = path
+            .file_name()
+            .is_some_and(|it| named.iter().any(|named| it == *named));
+        if rules && !is_named {
+            return Err(PoliciesError::Unnamed { path });
+        }
+    }
+    Ok(())
 }
 
 /// Adds the policy that `custody doctor` starts its sessions under.
@@ -208,5 +259,38 @@ mod tests {
         let source = std::error::Error::source(&error).unwrap().to_string();
         assert!(source.contains("line 2"), "{source}");
         assert!(source.contains("unknown"), "{source}");
+    }
+
+    #[test]
+    fn rules_are_carried_as_they_are_and_are_roots_alone_and_named() {
+        if !nix::unistd::geteuid().is_root() {
+            println!("not attempted: needs root");
+            return;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str, mode: u32| {
+            let file = folder.path().join(name);
+            fs::write(&file, text).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            compile(folder.path(), &BTreeMap::new())
+        };
+        let rules = "no Cedar that anybody here reads";
+        let error = write("mail.cedar", rules, 0o644).unwrap_err();
+        assert!(matches!(error, PoliciesError::Unnamed { .. }), "{error}");
+        let policy = "format = 1\n[rules]\ncedar = \"mail.cedar\"";
+        let policies = write("mail.toml", policy, 0o644).unwrap();
+        let carried = policies.values().next().unwrap().operator_rules().unwrap();
+        assert_eq!(
+            (carried.file.as_str(), carried.text.as_str()),
+            ("mail.cedar", rules)
+        );
+        let hash = policies.values().next().unwrap().hash();
+        let policies = write("mail.cedar", "other", 0o644).unwrap();
+        assert_ne!(policies.values().next().unwrap().hash(), hash);
+        let error = write("mail.cedar", rules, 0o666).unwrap_err();
+        let source = std::error::Error::source(&error).unwrap().to_string();
+        assert!(source.contains("mail.cedar"), "{source}");
+        fs::remove_file(folder.path().join("mail.cedar")).unwrap();
+        assert!(compile(folder.path(), &BTreeMap::new()).is_err());
     }
 }

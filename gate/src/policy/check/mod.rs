@@ -17,8 +17,8 @@ use alloc::{
 
 use self::header::Use;
 use super::{
-    Argument, Authority, Catalogue, Credential, Label, OnTaint, Problem, Risk, Rules, SessionRules,
-    Tool, error::Fault, lower::member_kind,
+    Argument, Authority, Catalogue, Credential, Label, OnTaint, OperatorText, Problem, Risk, Rules,
+    SessionRules, Tool, error::Fault, lower::member_kind,
 };
 use crate::{id::ToolName, json, request::IDEMPOTENCY_KEY};
 
@@ -45,6 +45,9 @@ pub(super) fn check(policy: &Rules) -> Result<Vec<u8>, Fault> {
         tool(policy, it).map_err(|it| it.under(&["tools", name.as_str()]))?;
     }
     workspace(policy)?;
+    if let Some(problem) = policy.operator.as_ref().and_then(OperatorText::problem) {
+        return Err(problem.at(&["rules", "cedar"]));
+    }
     json::to_canonical(policy).map_err(|why| Problem::Large { why }.at(&[]))
 }
 

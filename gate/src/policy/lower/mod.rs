@@ -4,11 +4,12 @@ mod argument;
 mod request;
 mod verify;
 
-use alloc::collections::BTreeMap;
+use alloc::{collections::BTreeMap, string::String};
 
 use super::{
-    Branch, Catalogue, Computed, Credential, FORMAT, Hints, Kind, Placement, Problem, ResultRules,
-    Risk, Rules, Selector, SessionLimits, SessionRules, Tool, Total, WriteGate,
+    Beside, Branch, Catalogue, Computed, Credential, FORMAT, Hints, Kind, OperatorText, Placement,
+    Problem, ResultRules, Risk, Rules, Selector, SessionLimits, SessionRules, Tool, Total,
+    WriteGate,
     error::Fault,
     file::{CatalogueTable, CredentialTable, File, HintsTable, SelectorTable, Session, ToolTable},
 };
@@ -21,7 +22,7 @@ use crate::{
 use argument::Known;
 pub(super) use argument::{PATTERN_LENGTH, member_kind};
 
-pub(super) fn lower(name: &PolicyName, file: File) -> Result<Rules, Fault> {
+pub(super) fn lower(name: &PolicyName, file: File, beside: Beside<'_>) -> Result<Rules, Fault> {
     if let Some(found) = file.name.filter(|found| found != name) {
         return Err(Problem::Name { found }.at(&["name"]));
     }
@@ -72,6 +73,11 @@ pub(super) fn lower(name: &PolicyName, file: File) -> Result<Rules, Fault> {
             Ok((name, tool))
         })
         .collect::<Result<_, Fault>>()?;
+    let operator = file
+        .rules
+        .map(|it| operator(it.cedar, beside))
+        .transpose()
+        .map_err(|it| it.under(&["rules", "cedar"]))?;
     Ok(Rules {
         confirm: file.confirm.into(),
         credentials,
@@ -84,6 +90,7 @@ pub(super) fn lower(name: &PolicyName, file: File) -> Result<Rules, Fault> {
         format: FORMAT,
         handoff: file.handoff.resource,
         name: name.clone(),
+        operator,
         owned,
         session: session(file.session)?,
         tools,
@@ -95,6 +102,18 @@ pub(super) fn lower(name: &PolicyName, file: File) -> Result<Rules, Fault> {
         catalogues,
         values,
     })
+}
+
+fn operator(file: String, beside: Beside<'_>) -> Result<OperatorText, Fault> {
+    // Before anything of that name is read.
+    let problem = OperatorText::name_problem(&file);
+    if let Some(problem) = problem {
+        return Err(problem.at(&[]));
+    }
+    match beside(&file) {
+        Ok(text) => Ok(OperatorText { file, text }),
+        Err(why) => Err(Problem::RulesUnread { file, why }.at(&[])),
+    }
 }
 
 fn catalogue(table: CatalogueTable) -> Result<Catalogue, Fault> {

@@ -40,18 +40,18 @@ const ROWS: &[Row] = &[
     Row {
         name: "custody",
         reviewer: Reviewer::Absent,
-        decider: |policy, _task| Ok(Box::new(Custody::new(policy))),
+        decider: |policy, _task| Ok(Box::new(gate(policy)?)),
     },
     // What a host application that knows its task may say before the agent starts: an oracle here.
     Row {
         name: "custody+scope",
         reviewer: Reviewer::Absent,
-        decider: |policy, task| Ok(Box::new(Custody::within(policy, scope(task)?))),
+        decider: |policy, task| Ok(Box::new(gate(policy)?.within(scope(task)?))),
     },
     Row {
         name: "custody+reviewer",
         reviewer: Reviewer::Oracle,
-        decider: |policy, _task| Ok(Box::new(Custody::new(policy))),
+        decider: |policy, _task| Ok(Box::new(gate(policy)?)),
     },
 ];
 
@@ -103,7 +103,7 @@ fn curve(
     let policy = policies::without(suite, additions, without)?;
     let name = format!("without {}", without.as_str());
     let mut watch = Watch::new(&suite.suite, &name, false);
-    let decider = |_task: &UserTask| -> Found<'_> { Ok(Box::new(Custody::new(&policy))) };
+    let decider = |_task: &UserTask| -> Found<'_> { Ok(Box::new(gate(&policy)?)) };
     let score = score::score(suite, &name, &decider, Reviewer::Absent, &mut watch)
         .map_err(|why| anyhow!(why))
         .with_context(|| format!("suite `{}`, {name}", suite.suite))?;
@@ -112,6 +112,11 @@ fn curve(
 }
 
 /// The tools that the task's own calls use, each as often.
+/// The gate under a policy of a suite, which names no rules of an operator's.
+fn gate(policy: &Policy) -> Result<Custody<'_>, String> {
+    Custody::new(policy).map_err(|error| error.to_string())
+}
+
 fn scope(task: &UserTask) -> Result<Scope, String> {
     let mut scope = Scope::default();
     for call in &task.calls {
