@@ -11,7 +11,7 @@ use crate::{
     say, setup, stage,
 };
 
-mod call;
+mod calls;
 mod client;
 mod confinement;
 mod gate;
@@ -47,7 +47,7 @@ pub(crate) struct Args {
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum What {
     /// A call through the gate, beside a bare keep-alive request
-    Call,
+    Calls,
     /// One probe inside every sandbox that is installed; then what ours costs, beside bare
     Confinement,
     /// Recorded tasks and attacks through the gate, and how long a decision takes
@@ -86,7 +86,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
     }
     if !places::is_root() {
         let what = match args.what {
-            What::Call => "call",
+            What::Calls => "calls",
             What::Confinement => "confinement",
             What::Gate => "gate",
             What::Hooks => "hooks",
@@ -102,7 +102,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
     stage::interrupted(); // from here on, Ctrl-C cleans up
     say::step(format_args!("{} turns each, taken by turns", args.turns));
     match args.what {
-        What::Call => call::run(places, args.turns),
+        What::Calls => calls::run(places, args.turns),
         What::Confinement => confinement::run(places, args.turns, args.install),
         What::Gate => gate::run(places, &args.gate, args.turns),
         What::Hooks => hooks::run(places, args.turns),

@@ -130,6 +130,19 @@ impl Room {
         self.first_uid + user as u32
     }
 
+    /// What all processes in the demo's cgroups had of the processors so far (cpu.stat, cgroups(7)).
+    pub(crate) fn processor_time(&self) -> Result<Duration> {
+        let path = self.cgroup.join("cpu.stat");
+        let stat = fs::read_to_string(&path)
+            .with_context(|| format!("cannot read `{}`", path.display()))?;
+        let used = stat
+            .lines()
+            .find_map(|line| line.strip_prefix("usage_usec "))
+            .context("cpu.stat has no usage_usec")?;
+        let micros = used.trim().parse().context("usage_usec")?;
+        Ok(Duration::from_micros(micros))
+    }
+
     /// Every process in the demo's cgroups.
     pub(crate) fn processes(&self) -> Vec<u32> {
         let mut found = Vec::new();

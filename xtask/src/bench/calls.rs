@@ -1,6 +1,7 @@
-//! `bench call`: what a call through front, gate, vault and worker adds to a bare request.
+//! `bench calls`: what a call through front, gate, vault and worker adds to a bare request.
 
 use std::{
+    fs::File,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::TcpStream,
     process::{Child, Stdio},
@@ -32,6 +33,8 @@ struct Case {
     method: &'static str,
     path: &'static str,
     body: &'static str,
+    /// Whether a decision and an intent are on disk before the request is sent.
+    durable: bool,
 }
 
 const CASES: [Case; 2] = [
@@ -42,6 +45,7 @@ const CASES: [Case; 2] = [
         method: "GET",
         path: "/v1/notes/inbox-1",
         body: "",
+        durable: false,
     },
     Case {
         name: "send_message (intent on disk first)",
@@ -50,6 +54,7 @@ const CASES: [Case; 2] = [
         method: "POST",
         path: "/v1/messages",
         body: r#"{"body":"b","subject":"a","to":"alice@customer.example"}"#,
+        durable: true,
     },
 ];
 
@@ -61,30 +66,74 @@ pub(super) fn run(places: &Places, turns: usize) -> Result<()> {
     let daemon = Daemon::start(&room)?;
     let mut bare = Bare::connect(&room, &service)?;
     let mut agent = Agent::start(&room, &daemon)?;
+    let mut disk = Disk::open(&room)?;
 
     for case in CASES {
         agent.calls(&case, WARM_UP)?;
         bare.requests(&case, WARM_UP)?;
         let mut direct = Series::new("bare keep-alive request");
         let mut gated = Series::new("the same call by a confined agent");
+        let mut synced = Series::new("the disk's own fdatasync(2)");
         for _ in 0..turns.div_ceil(TURN) {
             bare.requests(&case, TURN)?
                 .into_iter()
                 .for_each(|time| direct.push(time));
+            let before = room.processor_time()?;
             agent
                 .calls(&case, TURN)?
                 .into_iter()
                 .for_each(|time| gated.push(time));
+            gated.add_cpu(room.processor_time()?.saturating_sub(before));
+            if case.durable {
+                disk.syncs(TURN)?
+                    .into_iter()
+                    .for_each(|time| synced.push(time));
+            }
             if stage::interrupted() {
                 bail!("interrupted");
             }
         }
         say::line(format_args!("\n{}", case.name));
         let added = gated.percentile(50).saturating_sub(direct.percentile(50));
-        compare(&[direct, gated]);
-        say::line(format_args!("added at p50: {} µs", added.as_micros()));
+        let own = added.saturating_sub(synced.percentile(50));
+        if case.durable {
+            compare(&[direct, gated, synced]);
+            say::line(format_args!(
+                "added at p50: {} µs, of which {} µs are beyond one fdatasync(2)",
+                added.as_micros(),
+                own.as_micros()
+            ));
+        } else {
+            compare(&[direct, gated]);
+            say::line(format_args!("added at p50: {} µs", added.as_micros()));
+        }
     }
     Ok(())
+}
+
+/// As much as a record has, appended to a file where the service keeps its own.
+struct Disk {
+    file: File,
+}
+
+impl Disk {
+    fn open(room: &Room) -> Result<Self> {
+        let path = room.state().join("fdatasync");
+        let file =
+            File::create(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Self { file })
+    }
+
+    fn syncs(&mut self, count: usize) -> Result<Vec<Duration>> {
+        (0..count)
+            .map(|_| {
+                let started = Instant::now();
+                self.file.write_all(&[b'x'; 1 << 10]).context("write(2)")?;
+                self.file.sync_data().context("fdatasync(2)")?;
+                Ok(started.elapsed())
+            })
+            .collect()
+    }
 }
 
 /// The agent in its session, told over the CLI's pipes.
