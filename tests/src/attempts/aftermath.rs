@@ -8,7 +8,6 @@ use std::{
     os::unix::{fs::chown, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Command, ExitStatus, Stdio},
-    time::Duration,
 };
 
 use anyhow::Context as _;
@@ -80,6 +79,7 @@ macro_rules! attempt {
             },
             known_gap: $gap,
             beyond: beyond($gap),
+            apart: Some("they have one repository, the owner's"),
             ..Attempt::BASE
         }
     };
@@ -446,7 +446,7 @@ fn afterwards(
         None
     } else {
         let status = owner_does(scene).context("what the owner does")?;
-        let seen = arms::witnessed(scene, &at.nonce, Duration::from_millis(100))?;
+        let seen = arms::witnessed(scene, &at.nonce)?;
         if seen.is_none() {
             anyhow::ensure!(status.success(), "what the owner does fails: {status}");
             obeys_its_owner(scene)?;

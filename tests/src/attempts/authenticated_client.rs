@@ -13,6 +13,9 @@ use crate::{
     suite::message,
 };
 
+/// Why runs that copy the holder's descriptors are none beside another.
+pub(super) const ONE_CONNECTION: &str = "the holder has one connection, and two would speak on it";
+
 pub(super) const ALL: &[Attempt] = &[
     Attempt {
         id: "client/inherited-connection",
@@ -61,6 +64,7 @@ pub(super) const ALL: &[Attempt] = &[
         },
         twin_shows: TwinShows::Planted,
         notes: &[NO_SUCH_CALL, OWN_MEMORY],
+        apart: Some(ONE_CONNECTION),
         ..Attempt::BASE
     },
     Attempt {
@@ -95,6 +99,7 @@ pub(super) const ALL: &[Attempt] = &[
             })
         },
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
+        apart: Some(super::sockets::ONE_DOOR),
         ..Attempt::BASE
     },
     Attempt {

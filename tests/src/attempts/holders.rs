@@ -120,14 +120,17 @@ pub(super) const ALL: &[Attempt] = &[
         "kernel.md section 3",
         |scene: &Scene| system_v(standin::shm_key(&scene.held_name))
     ),
-    kept!(
-        "memory/message-queue",
-        "a POSIX message queue",
-        "Can a message be taken that the holder has put into a queue?",
-        &[&[Layer::IpcNamespace], &[Layer::Uid]],
-        "kernel.md section 7, 19",
-        |scene: &Scene| queue(&scene.held_name)
-    ),
+    Attempt {
+        apart: Some("a message is taken once, until it is put in again"),
+        ..kept!(
+            "memory/message-queue",
+            "a POSIX message queue",
+            "Can a message be taken that the holder has put into a queue?",
+            &[&[Layer::IpcNamespace], &[Layer::Uid]],
+            "kernel.md section 7, 19",
+            |scene: &Scene| queue(&scene.held_name)
+        )
+    },
     Attempt {
         id: "memory/posix-shm",
         class: Class::SharedProcessCredential,

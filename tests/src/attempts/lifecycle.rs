@@ -52,6 +52,7 @@ pub(super) const ALL: &[Attempt] = &[
             Arm::Confined | Arm::Isolated | Arm::Reach => interfere::second_is_there(),
         },
         proof: Proof::Outside(|_, _| Ok(interfere::end_second().map(|()| None)?)),
+        apart: Some("one other session runs beside them"),
         ..Attempt::BASE
     },
     Attempt {
@@ -74,6 +75,7 @@ pub(super) const ALL: &[Attempt] = &[
             Arm::Confined | Arm::Isolated | Arm::Reach => interfere::second_is_there(),
         },
         proof: Proof::Outside(|_, _| Ok(interfere::end_second().map(|()| None)?)),
+        apart: Some("one other session runs beside them"),
         ..Attempt::BASE
     },
     Attempt {

@@ -82,6 +82,10 @@ pub struct Attempt {
     /// proof finds then is no bypass inside it. The evidence's scope says so, and
     /// `fixtures/non-claims.toml` has it. Without this a gap that reaches one is a failure.
     pub beyond: Option<&'static str>,
+    /// Why its isolating runs are made one after the other, where they would meet each other: in one
+    /// thing of the host's that has no name of an arm's own. [`Attempt::alone`] has what follows of
+    /// itself.
+    pub apart: Option<&'static str>,
     /// What else a reader of the row must know.
     pub notes: &'static [&'static str],
 }
@@ -95,6 +99,25 @@ impl Attempt {
                 (!mutant.starts_with("none: ")).then_some(mutant)
             }
             Promised::Layers(_) => None,
+        }
+    }
+
+    /// Why none of its isolating runs is made beside another.
+    pub fn alone(&self) -> Option<&'static str> {
+        match self.carries {
+            Carries::Nothing => self.apart,
+            Carries::Connection
+            | Carries::Console
+            | Carries::Environment
+            | Carries::File
+            | Carries::Folder
+            | Carries::Pidfd
+            | Carries::Ring
+            | Carries::Tcp
+            | Carries::Terminal
+            | Carries::Udp => Some(
+                "a descriptor without close-on-exec comes to every program that is started meanwhile",
+            ),
         }
     }
 
@@ -117,6 +140,7 @@ impl Attempt {
         before: |_, _| Ok(()),
         known_gap: None,
         beyond: None,
+        apart: None,
         notes: &[],
     };
 }

@@ -166,58 +166,61 @@ pub(super) const ALL: &[Attempt] = &[
             ),
         ]
     ),
-    door!(
-        "surface/mknod-block",
-        "mknod(2)",
-        "May it make the node of a disk?",
-        Owner::Root,
-        &[
-            &[Layer::CgroupDevice],
-            &[Layer::BpfLsm],
-            &[Layer::Capabilities],
-            &[Layer::Uid],
-            &[Layer::Landlock]
-        ],
-        "mknod",
-        "AegisBPF's boundaries: a raw block device",
-        // Major 259 and a minor that no disk here has: the node leads nowhere. In a mount of its own.
-        |arm| vec![
-            apart(arm),
-            Call {
-                go_on: true,
-                ..calls::call(
-                    "mount tmpfs",
-                    libc::SYS_mount,
+    Attempt {
+        apart: Some("the node has one name"),
+        ..door!(
+            "surface/mknod-block",
+            "mknod(2)",
+            "May it make the node of a disk?",
+            Owner::Root,
+            &[
+                &[Layer::CgroupDevice],
+                &[Layer::BpfLsm],
+                &[Layer::Capabilities],
+                &[Layer::Uid],
+                &[Layer::Landlock]
+            ],
+            "mknod",
+            "AegisBPF's boundaries: a raw block device",
+            // Major 259 and a minor that no disk here has: the node leads nowhere. In a mount of its own.
+            |arm| vec![
+                apart(arm),
+                Call {
+                    go_on: true,
+                    ..calls::call(
+                        "mount tmpfs",
+                        libc::SYS_mount,
+                        vec![
+                            calls::text("tmpfs"),
+                            calls::text("/tmp"),
+                            calls::text("tmpfs"),
+                            calls::number(0),
+                            calls::NULL,
+                        ],
+                    )
+                },
+                calls::call(
+                    "mknod",
+                    libc::SYS_mknodat,
                     vec![
-                        calls::text("tmpfs"),
-                        calls::text("/tmp"),
-                        calls::text("tmpfs"),
-                        calls::number(0),
-                        calls::NULL,
+                        calls::HERE,
+                        calls::text("/tmp/custody-bypass-node"),
+                        calls::number(libc::S_IFBLK | 0o600),
+                        calls::number(259 << 8 | 200),
                     ],
-                )
-            },
-            calls::call(
-                "mknod",
-                libc::SYS_mknodat,
-                vec![
-                    calls::HERE,
-                    calls::text("/tmp/custody-bypass-node"),
-                    calls::number(libc::S_IFBLK | 0o600),
-                    calls::number(259 << 8 | 200),
-                ],
-            ),
-            calls::call(
-                "unlink",
-                libc::SYS_unlinkat,
-                vec![
-                    calls::HERE,
-                    calls::text("/tmp/custody-bypass-node"),
-                    calls::number(0),
-                ],
-            ),
-        ]
-    ),
+                ),
+                calls::call(
+                    "unlink",
+                    libc::SYS_unlinkat,
+                    vec![
+                        calls::HERE,
+                        calls::text("/tmp/custody-bypass-node"),
+                        calls::number(0),
+                    ],
+                ),
+            ]
+        )
+    },
     door!(
         "surface/hostname",
         "sethostname(2)",

@@ -245,6 +245,7 @@ pub(super) const ALL: &[Attempt] = &[
         source: "kernel.md section 7, 33",
         attack: |scene, _, effect| calls::attack(listen(scene, &effect)),
         twin_shows: TwinShows::Said("HTTP/1.1 200"),
+        apart: Some("who calls in calls one port"),
         notes: &[NO_TCP],
         ..Attempt::BASE
     },

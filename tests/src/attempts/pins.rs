@@ -29,6 +29,7 @@ macro_rules! taken {
      $source:literal, $before:expr, $calls:expr) => {
         Attempt {
             before: |scene, _| $before(scene),
+            apart: Some("they have one pin, or one cgroup, to take away"),
             attack: |scene, _, _| calls::attack($calls(scene)),
             ..door!(
                 $id,

@@ -13,7 +13,7 @@ use nix::{
 use super::{Attempt, Leg, Need, Owner, Place, Promised, Proof, TwinShows, calls};
 use crate::{
     probe::{Argument, Attack, Call, PYTHON},
-    suite::scene::Scene,
+    suite::{arms, scene::Scene},
 };
 
 /// A signal to a process outside.
@@ -46,6 +46,7 @@ macro_rules! signal {
             twin: |_, _| calls::attack($own),
             twin_shows: TwinShows::Step($step),
             proof: Proof::Outside(heard),
+            apart: Some("a signal does not say for which run it came"),
             notes: &[OWN],
             ..Attempt::BASE
         }
@@ -287,8 +288,11 @@ fn owned_by(pid: i64) -> Vec<Call> {
 /// Whether the stand-in was signalled. The kernel delivers before the sender goes on, and the
 /// stand-in writes it down as soon as it runs.
 fn heard(scene: &Scene, _: &Place) -> anyhow::Result<Option<String>> {
-    std::thread::sleep(std::time::Duration::from_millis(100));
-    let signals = scene.signals()?;
+    let mut signals = String::new();
+    arms::come_to_rest(scene, || {
+        signals.push_str(&scene.signals()?);
+        Ok(!signals.is_empty())
+    })?;
     Ok((!signals.is_empty()).then(|| format!("the stand-in heard {}", signals.trim())))
 }
 

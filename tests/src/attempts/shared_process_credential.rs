@@ -80,16 +80,19 @@ pub(super) const ALL: &[Attempt] = &[
         By::ProcMem,
         &[NO_SUCH_CALL, OWN_MEMORY]
     ),
-    memory!(
-        "memory/ptrace",
-        "ptrace(2)",
-        "Can the holder be traced?",
-        BY_PID,
-        "kernel.md section 3",
-        By::Ptrace,
-        By::ProcMem,
-        &[NO_SUCH_CALL, OWN_MEMORY]
-    ),
+    Attempt {
+        apart: Some("a process has one tracer"),
+        ..memory!(
+            "memory/ptrace",
+            "ptrace(2)",
+            "Can the holder be traced?",
+            BY_PID,
+            "kernel.md section 3",
+            By::Ptrace,
+            By::ProcMem,
+            &[NO_SUCH_CALL, OWN_MEMORY]
+        )
+    },
     memory!(
         "memory/environ",
         "/proc/PID/environ",
@@ -100,16 +103,19 @@ pub(super) const ALL: &[Attempt] = &[
         By::Environ,
         &[]
     ),
-    memory!(
-        "memory/pidfd-getfd",
-        "pidfd_getfd(2)",
-        "Can a descriptor of the holder be copied and read?",
-        BY_PID,
-        "kernel.md section 3: the descriptor of a memfd_secret can be taken and mapped",
-        By::PidfdGetfd,
-        By::ProcMem,
-        &[NO_SUCH_CALL, OWN_MEMORY]
-    ),
+    Attempt {
+        apart: Some(super::authenticated_client::ONE_CONNECTION),
+        ..memory!(
+            "memory/pidfd-getfd",
+            "pidfd_getfd(2)",
+            "Can a descriptor of the holder be copied and read?",
+            BY_PID,
+            "kernel.md section 3: the descriptor of a memfd_secret can be taken and mapped",
+            By::PidfdGetfd,
+            By::ProcMem,
+            &[NO_SUCH_CALL, OWN_MEMORY]
+        )
+    },
     Attempt {
         id: "file/credential",
         class: Class::SharedProcessCredential,

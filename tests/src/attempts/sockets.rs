@@ -24,6 +24,9 @@ const DATAGRAM: &[Leg] = &[
     &[Layer::MountNamespace],
 ];
 
+/// Why runs that knock are none beside another.
+pub(super) const ONE_DOOR: &str = "who listens in the workspace has one door to be knocked at";
+
 /// What the stand-in is not.
 const NOT_ITSELF: &str = "the stand-in at such a path speaks HTTP, not the service's protocol: \
                           the door is the connection";
@@ -69,6 +72,7 @@ macro_rules! workspace_deputy {
             attack: |scene, _, effect| scene.knocking($attack(scene, effect)),
             twin: own_listener,
             twin_shows: TwinShows::Said("HTTP/1.1 200"),
+            apart: Some(ONE_DOOR),
             ..Attempt::BASE
         }
     };

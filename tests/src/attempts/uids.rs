@@ -65,6 +65,7 @@ macro_rules! earlier {
                 let (door, opens) = knocks(scene, &at.nonce);
                 earlier::leave($kind, scene, at, (&door, &opens))
             },
+            apart: Some("what was left is kept for one arm"),
             notes: &[UID_IS_THE_SAME, KNOCKS],
             ..Attempt::BASE
         }
@@ -87,6 +88,7 @@ macro_rules! counted {
             twin_shows: TwinShows::Said("took 1\n"),
             proof: Proof::Outside(|scene, at| is_taken(scene, at)),
             before: |scene, at| await_taken(scene, at, $what),
+            apart: Some("they have one uid, of which all is taken"),
             notes: &[
                 "the other holder of the uid is a program outside: custodyd gives no uid to two \
                  sessions, nor one that a process has",

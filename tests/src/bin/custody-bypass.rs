@@ -63,6 +63,10 @@ struct Options {
     /// the source tree that this runs in; elsewhere `register.json` beside this program is taken
     #[arg(long, value_name = "FILE")]
     register: Option<PathBuf>,
+    /// How many isolating runs of one attempt are made beside each other, where they do not meet [default: two
+    /// for each processor]
+    #[arg(long, value_name = "NUMBER")]
+    beside: Option<std::num::NonZeroUsize>,
     /// Show each layer's own run too
     #[arg(long)]
     legs: bool,
@@ -143,6 +147,7 @@ fn main() -> anyhow::Result<ExitCode> {
         &run::Options {
             only: options.only,
             ablate,
+            beside: options.beside,
             profile: options.profile,
             refused,
             stopped: Some(&STOPPED),

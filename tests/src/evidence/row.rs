@@ -247,17 +247,6 @@ impl Row {
             .map_or(&*self.id, |(family, _)| family)
     }
 
-    /// The witness recorded the confined arm's effect after that arm had been judged.
-    pub fn came_late(&mut self, proof: String) {
-        self.outcome = Outcome::Reached {
-            proof: format!("late: {proof}"),
-            protected: true,
-        };
-        // Nobody looked where it came from.
-        self.beyond = None;
-        self.as_expected = self.comes_as_expected();
-    }
-
     /// Whether the outcome is the expected one, every single leg is listed, every promised leg that
     /// was tried refuses alone, and what is reached is a declared gap.
     pub fn comes_as_expected(&self) -> bool {

@@ -31,6 +31,7 @@ use super::{
 use crate::{
     attempts::{Carries, Owner, Proof},
     probe::{Attack, Report},
+    witness::record::Seen as Recorded,
 };
 
 /// How long one arm may take: a probe that is stopped in it is killed.
@@ -156,7 +157,7 @@ pub fn reach(
     };
     command.uid(uid).gid(uid).current_dir("/");
     carried.into_environment(&mut command);
-    run(scene, (command, stderr), attack, nonce, ON_ITS_WAY)
+    run(scene, (command, stderr), attack, nonce)
 }
 
 /// Gives `attack` to `command` and sees what comes of it.
@@ -168,7 +169,6 @@ pub fn run(
     (mut command, stderr): (Command, Stderr),
     attack: &Attack,
     nonce: &str,
-    patience: Duration,
 ) -> anyhow::Result<Seen> {
     let mut written = None;
     let terminal = match stderr {
@@ -230,7 +230,7 @@ pub fn run(
             .join()
             .map_err(|_panic| anyhow::anyhow!("the terminal's reader panicked"))?,
     };
-    see(scene, &output.stdout, &stderr, nonce, patience)
+    see(scene, &output.stdout, &stderr, nonce)
 }
 
 /// What an operator writes to his own file before an arm, and after it.
@@ -301,69 +301,62 @@ impl Stderr {
 /// How long an effect may be on its way to the witness when nothing refused it: one processor, as an
 /// emulated machine has, may not come to run the witness for seconds. It is waited for only as long
 /// as somebody has something to do ([`AT_REST`]).
-pub const ON_ITS_WAY: Duration = Duration::from_secs(10);
+const ON_ITS_WAY: Duration = Duration::from_secs(10);
 
 /// So many looks in a row that find witness and stand-ins asleep, and nothing is on its way: what was
 /// handed to one of them made it run at once (`try_to_wake_up`, kernel/sched/core.c).
-const AT_REST: u32 = 25;
+const AT_REST: u32 = 10;
 
 /// The pause between two looks.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What the witness has recorded under `nonce`, at once or within `patience`; no longer than something
-/// may be on its way.
+/// Waits until `done`, no longer than something may be on its way. Each look comes after one at
+/// witness and stand-ins: what they did between the two is seen.
 ///
 /// # Errors
-/// When its record cannot be read.
-pub fn witnessed(scene: &Scene, nonce: &str, patience: Duration) -> anyhow::Result<Option<String>> {
-    let until = Instant::now() + patience;
+/// When a look fails.
+pub fn come_to_rest(
+    scene: &Scene,
+    mut done: impl FnMut() -> anyhow::Result<bool>,
+) -> anyhow::Result<()> {
+    let until = Instant::now() + ON_ITS_WAY;
     let mut at_rest = 0;
     loop {
-        // Before the record: what one of them did between the two looks stands in it.
         at_rest = if scene.is_at_rest() { at_rest + 1 } else { 0 };
-        let effects = scene.effects(nonce).context("the witness's record")?;
-        if let Some(seen) = effects.first() {
-            return Ok(Some(format!(
-                "the witness saw {} {} by `{}`",
-                seen.method,
-                seen.target,
-                seen.who.as_deref().unwrap_or("nobody")
-            )));
-        }
-        if at_rest >= AT_REST || Instant::now() >= until {
-            return Ok(None);
+        if done()? || at_rest >= AT_REST || Instant::now() >= until {
+            return Ok(());
         }
         thread::sleep(LOOK);
     }
 }
 
-/// What the witness and the bytes say.
+/// What the witness has recorded under `nonce` by now.
+///
+/// # Errors
+/// When its record cannot be read.
+pub fn witnessed(scene: &Scene, nonce: &str) -> anyhow::Result<Option<String>> {
+    let effects = scene.effects(nonce).context("the witness's record")?;
+    Ok(effects.first().map(Recorded::in_words))
+}
+
+/// What the witness and the bytes say by now. What comes later is taken up when the row is over, and
+/// once more at the end of the run.
 ///
 /// # Errors
 /// When the witness's record cannot be read.
-pub fn see(
-    scene: &Scene,
-    stdout: &[u8],
-    stderr: &[u8],
-    nonce: &str,
-    patience: Duration,
-) -> anyhow::Result<Seen> {
+pub fn see(scene: &Scene, stdout: &[u8], stderr: &[u8], nonce: &str) -> anyhow::Result<Seen> {
     let report = serde_json::from_slice::<Report>(stdout).ok();
     let canary = scene
         .canary_in(stdout)
         .or_else(|| scene.canary_in(stderr))
         .map(|whose| format!("{whose} was read"));
-    // Where nothing refused, the effect may still be on its way: a datagram is not answered.
-    let patience = match &report {
-        Some(report) if report.refusals().is_empty() && canary.is_none() => patience,
-        Some(_) | None => Duration::ZERO,
-    };
-    let reached = match witnessed(scene, nonce, patience)? {
+    let reached = match witnessed(scene, nonce)? {
         Some(proof) => Some(proof),
         None => canary,
     };
     let noise = String::from_utf8_lossy(if stderr.is_empty() { stdout } else { stderr });
     Ok(Seen {
+        nonce: nonce.into(),
         protected: reached.is_some(),
         by_own_proof: false,
         reached,

@@ -105,7 +105,7 @@ pub fn run(
     let (stdout, stderr) = cgroup.patient(|| launcher::exchange(streams, &attack))?;
     // Attached until the run is over.
     drop(attached);
-    arms::see(scene, &stdout, &stderr, nonce, arms::ON_ITS_WAY)
+    arms::see(scene, &stdout, &stderr, nonce)
 }
 
 /// Plans the probe with the layers that are left.

@@ -1,7 +1,5 @@
 //! From what was seen in the arms to a row.
 
-use std::time::Duration;
-
 use custody_wire::{layer::Layer, profile::Profile};
 
 use crate::{
@@ -12,11 +10,14 @@ use crate::{
     },
     probe::Report,
     suite::scene::Scene,
+    witness::effects::Effects,
 };
 
 /// What was seen in one arm.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Seen {
+    /// What the witness knows the arm's effect by.
+    pub nonce: String,
     /// What the witness, the canary or the attempt's own proof says: it was reached.
     pub reached: Option<String>,
     /// Whether it is a protected effect or a credential's bytes, and not a door alone.
@@ -51,7 +52,7 @@ impl Seen {
                 .filter(|report| report.came_past(step))
                 .map(|_| format!("it came past `{step}`")),
         };
-        let by_then = || super::arms::witnessed(scene, &place.nonce, Duration::ZERO);
+        let by_then = || super::arms::witnessed(scene, &place.nonce);
         let is_protected = match proof {
             Proof::Heard(_) | Proof::Protected(_) => true,
             // What lies there is a door. If the witness saw its effect by then, it is more.
@@ -74,6 +75,23 @@ impl Seen {
         self.reached = seen;
         self.by_own_proof = true;
         self.protected = is_protected;
+    }
+
+    /// Takes up what the witness saw of the arm by now. Whether that is anything new.
+    fn take(&mut self, effects: &Effects) -> bool {
+        let Some(proof) = effects.saw(&self.nonce) else {
+            return false;
+        };
+        self.reached = Some(proof);
+        self.by_own_proof = false;
+        self.protected = true;
+        true
+    }
+
+    /// Whether nothing refused it, and nothing came of it yet: its effect may be on its way.
+    fn is_open(&self) -> bool {
+        let report = self.report.as_ref();
+        self.reached.is_none() && report.is_some_and(|it| it.refusals().is_empty())
     }
 
     /// What refused, in words.
@@ -99,6 +117,32 @@ pub struct Arms {
     pub twin: Seen,
     /// The isolating runs; or why one was not made.
     pub isolated: Vec<(Left, Result<Seen, String>)>,
+}
+
+impl Arms {
+    /// Takes up what the witness saw by now of arms that are over. Whether that is anything new: what
+    /// comes after an arm was judged came all the same.
+    pub(super) fn take(&mut self, effects: &Effects) -> bool {
+        // What the confined arm's own proof found is a door. An effect is more.
+        let confined = &mut self.confined;
+        let mut is_new =
+            !(confined.protected && confined.reached.is_some()) && confined.take(effects);
+        let isolated = self.isolated.iter_mut();
+        let others = [&mut self.reach, &mut self.twin].into_iter();
+        for seen in others.chain(isolated.filter_map(|(_, seen)| seen.as_mut().ok())) {
+            is_new |= seen.reached.is_none() && seen.take(effects);
+        }
+        is_new
+    }
+
+    /// Whether the effect of an arm outside of full confinement may be on its way.
+    pub(super) fn is_open(&self) -> bool {
+        let isolated = self.isolated.iter();
+        self.reach.is_open()
+            || isolated
+                .filter_map(|(_, seen)| seen.as_ref().ok())
+                .any(Seen::is_open)
+    }
 }
 
 /// What an isolating run leaves in.

@@ -1,11 +1,6 @@
 //! One run: the installation, every attempt in its arms, the evidence.
 
-use std::{
-    collections::BTreeSet,
-    path::Path,
-    sync::atomic::{AtomicBool, Ordering},
-    time::Duration,
-};
+use std::{collections::BTreeSet, num::NonZeroUsize, path::Path, sync::atomic::AtomicBool, thread};
 
 use anyhow::{Context as _, bail, ensure};
 use custody_wire::{layer::Layer, profile::Profile};
@@ -25,7 +20,7 @@ use crate::{
     evidence::{
         self, Evidence, FORMAT, LayerSaid, ablation, counts, doors, expected, incidents,
         non_claims,
-        row::{Outcome, Row},
+        row::Row,
         status::{self, RefusedConfiguration, RegisterHalf},
         words,
     },
@@ -49,6 +44,8 @@ pub struct Options {
     pub only: Vec<String>,
     /// Which layers are taken away and left alone.
     pub ablate: Ablate,
+    /// How many isolating runs are made beside each other; by default as many as suit the host.
+    pub beside: Option<NonZeroUsize>,
     /// The profile of the sessions.
     pub profile: Profile,
     /// Configurations that are refused, as their own run showed it (§12.3).
@@ -64,6 +61,7 @@ impl Default for Options {
         Self {
             only: Vec::new(),
             ablate: Ablate::Promised,
+            beside: None,
             profile: Profile::Standard,
             refused: Vec::new(),
             policy: Vec::new(),
@@ -129,33 +127,31 @@ pub fn run(
         layers: &here,
         terms: &terms,
         ablate: &options.ablate,
+        beside: options.beside.map_or_else(beside, NonZeroUsize::get),
+        stopped: options.stopped,
     };
 
-    let mut rows = Vec::new();
-    let mut nonces = Vec::new();
+    let mut tried = Vec::new();
     for attempt in attempts::all() {
         if !options.wants(attempt.id) {
             continue;
         }
-        ensure!(
-            !options.stopped.is_some_and(|it| it.load(Ordering::Relaxed)),
-            "interrupted"
-        );
-        let (row, nonce) = ground
+        ensure!(!ground.is_stopped(), "interrupted");
+        let one = ground
             .try_one(attempt)
             .with_context(|| format!("attempt `{}`", attempt.id))?;
-        said(&row);
-        rows.push(row);
-        nonces.push(nonce);
+        said(&one.row);
+        tried.push(one);
     }
-    // The witness is asked again when everything is over: what came late came all the same.
-    for (row, nonce) in rows.iter_mut().zip(&nonces) {
-        let late = arms::witnessed(&scene, nonce, Duration::ZERO)?;
-        if let (Some(proof), false) = (late, matches!(row.outcome, Outcome::Reached { .. })) {
-            row.came_late(proof);
-            said(row);
+    // The witness is asked again when everything is over: what came late came all the same, in
+    // whichever arm.
+    let effects = scene.all_effects().context("the witness's record")?;
+    for one in &mut tried {
+        if ground.judge_again(one, &effects) {
+            said(&one.row);
         }
     }
+    let rows: Vec<Row> = tried.into_iter().map(|one| one.row).collect();
     ensure!(
         !rows.is_empty(),
         "no attempt was run: that is an error, not a pass"
@@ -202,6 +198,13 @@ pub fn run(
         bail!("the evidence would hold {found}");
     }
     Ok(evidence)
+}
+
+/// How many isolating runs are made beside each other: each waits for the kernel as long as it works,
+/// to take namespaces and hooks apart.
+fn beside() -> usize {
+    const EACH_PROCESSOR: usize = 2;
+    thread::available_parallelism().map_or(1, NonZeroUsize::get) * EACH_PROCESSOR
 }
 
 /// The layers that a session here has: in full, or not needed by the one that was asked.

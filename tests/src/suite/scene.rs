@@ -16,7 +16,11 @@ use crate::{
     host::PLACE,
     probe::Effect,
     standin,
-    witness::{process::Running, record::Seen},
+    witness::{
+        effects::{Effects, NONCE},
+        process::Running,
+        record::Seen,
+    },
 };
 
 /// The uid of the stand-ins, and of the probe in the reach arms: outside every range that custody
@@ -358,6 +362,14 @@ impl Scene {
         self.witness.effects(nonce)
     }
 
+    /// All effects that the witness saw up to now.
+    ///
+    /// # Errors
+    /// When the record cannot be read.
+    pub fn all_effects(&self) -> io::Result<Effects> {
+        self.witness.all_effects()
+    }
+
     /// Whose canary stands in `bytes`.
     pub fn canary_in(&self, bytes: &[u8]) -> Option<&'static str> {
         self.canaries
@@ -425,7 +437,7 @@ impl Drop for Scene {
 /// # Errors
 /// When the kernel gives no random bytes.
 pub fn nonce() -> io::Result<String> {
-    Ok(format!("nonce{}", random()?))
+    Ok(format!("{NONCE}{}", random()?))
 }
 
 /// A canary: the marker that the probe looks for, whose it is, and what nobody can guess.

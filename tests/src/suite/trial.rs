@@ -1,6 +1,14 @@
 //! One attempt in all its arms.
 
-use std::{collections::BTreeSet, process::Command, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+};
 
 use anyhow::Context as _;
 use custody_wire::layer::Layer;
@@ -20,6 +28,7 @@ use crate::{
     evidence::row::Row,
     host::Host,
     probe::{Attack, Effect},
+    witness::effects::Effects,
 };
 
 /// What all attempts of a run share.
@@ -39,6 +48,10 @@ pub(super) struct Ground<'a> {
     pub(super) terms: &'a Terms,
     /// Which layers are taken away and left alone.
     pub(super) ablate: &'a Ablate,
+    /// How many isolating runs of an attempt are made beside each other.
+    pub(super) beside: usize,
+    /// Set when the run is to end.
+    pub(super) stopped: Option<&'static AtomicBool>,
 }
 
 /// Which layers the isolating runs try, beside the promised legs.
@@ -88,19 +101,34 @@ impl Ablate {
     }
 }
 
+/// One attempt in all its arms: judged when they are over, and once more at the end of the run.
+#[derive(Debug)]
+pub(super) struct Tried {
+    attempt: &'static Attempt,
+    /// None where the host has not what it needs.
+    arms: Option<Arms>,
+    observed: Option<String>,
+    /// The row, as it was judged last.
+    pub(super) row: Row,
+}
+
 impl Ground<'_> {
-    /// All arms of one attempt, judged, and the nonce of the confined one.
+    /// All arms of one attempt, judged.
     ///
     /// # Errors
     /// When an arm that must be there cannot be made.
-    pub(super) fn try_one(&self, attempt: &Attempt) -> anyhow::Result<(Row, String)> {
+    pub(super) fn try_one(&self, attempt: &'static Attempt) -> anyhow::Result<Tried> {
         let scene = self.scene;
         if let Some(need) = attempt.needs.iter().find_map(|need| need.missing()) {
-            let row = judge::not_attempted(attempt, need, self.terms);
-            return Ok((row, scene::nonce()?));
+            return Ok(Tried {
+                attempt,
+                arms: None,
+                observed: None,
+                row: judge::not_attempted(attempt, need, self.terms),
+            });
         }
         let mark = Mark::set(self.host);
-        let (seen_confined, nonce) = self.in_session(attempt, Arm::Confined)?;
+        let confined = self.in_session(attempt, Arm::Confined)?;
         let observed = mark.counted(self.host);
         let (attack, place, carried) = self.prepare(attempt, Arm::Reach)?;
         let to = (attempt.owner, arms::Stderr::of(attempt.proof));
@@ -109,29 +137,87 @@ impl Ground<'_> {
             scene,
             &place,
         )?;
-        let (twin, _) = self.in_session(attempt, Arm::Twin)?;
+        let twin = self.in_session(attempt, Arm::Twin)?;
+        let mut arms = Arms {
+            confined,
+            reach,
+            twin,
+            isolated: self.each_isolated(attempt)?,
+        };
+        arms::come_to_rest(scene, || {
+            arms.take(&scene.all_effects().context("the witness's record")?);
+            Ok(!arms.is_open())
+        })?;
+        let mut tried = Tried {
+            attempt,
+            row: judge::judge(attempt, &arms, &scene.plant, self.terms),
+            arms: Some(arms),
+            observed,
+        };
+        tried.row.observed.clone_from(&tried.observed);
+        Ok(tried)
+    }
+
+    /// Judges an attempt again where the witness saw more than it had when the arms were over. Whether
+    /// it had.
+    pub(super) fn judge_again(&self, tried: &mut Tried, effects: &Effects) -> bool {
+        let Some(arms) = tried.arms.as_mut() else {
+            return false;
+        };
+        let is_new = arms.take(effects);
+        if is_new {
+            let mut row = judge::judge(tried.attempt, arms, &self.scene.plant, self.terms);
+            row.observed.clone_from(&tried.observed);
+            row.notes
+                .push("an effect came after the row had been judged, which is judged again".into());
+            tried.row = row;
+        }
+        is_new
+    }
+
+    /// The isolating runs, as many beside each other as the attempt allows, in their order.
+    fn each_isolated(
+        &self,
+        attempt: &Attempt,
+    ) -> anyhow::Result<Vec<(Left, Result<Seen, String>)>> {
         let legs: &[&[Layer]] = match &attempt.promised {
             Promised::Gate { .. } | Promised::Quietly { .. } => &[],
             Promised::Layers(legs) => legs,
         };
-        let isolated = self
-            .ablate
-            .runs(legs)
-            .into_iter()
-            .map(|left| {
-                let seen = self.isolated(attempt, &left);
-                (left, seen.map_err(|error| format!("{error:#}")))
-            })
-            .collect();
-        let arms = Arms {
-            confined: seen_confined,
-            reach,
-            twin,
-            isolated,
+        let runs = self.ablate.runs(legs);
+        let beside = match attempt.alone() {
+            Some(_) => 1,
+            None => self.beside.min(runs.len()),
         };
-        let mut row = judge::judge(attempt, &arms, &scene.plant, self.terms);
-        row.observed = observed;
-        Ok((row, nonce))
+        let (next, seen) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+        thread::scope(|scope| {
+            for _ in 0..beside {
+                scope.spawn(|| {
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        let Some(left) = runs.get(number).filter(|_| !self.is_stopped()) else {
+                            break;
+                        };
+                        let one = self.isolated(attempt, left);
+                        let one = one.map_err(|error| format!("{error:#}"));
+                        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+                        seen.insert(number, one);
+                    }
+                });
+            }
+        });
+        anyhow::ensure!(!self.is_stopped(), "interrupted");
+        let seen = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
+        anyhow::ensure!(
+            seen.len() == runs.len(),
+            "not every isolating run came to its end"
+        );
+        Ok(runs.into_iter().zip(seen.into_values()).collect())
+    }
+
+    /// Whether the run is to end.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.is_some_and(|it| it.load(Ordering::Relaxed))
     }
 
     /// What one arm does, with what it carries and what is laid out for it.
@@ -150,7 +236,7 @@ impl Ground<'_> {
         Ok((attack, place, carried))
     }
 
-    fn in_session(&self, attempt: &Attempt, arm: Arm) -> anyhow::Result<(Seen, String)> {
+    fn in_session(&self, attempt: &Attempt, arm: Arm) -> anyhow::Result<Seen> {
         let (attack, place, carried) = self.prepare(attempt, arm)?;
         let seen = confined(
             self.host,
@@ -160,7 +246,7 @@ impl Ground<'_> {
             &place.nonce,
             &carried,
         )?;
-        Ok((seen.by(attempt.proof, self.scene, &place)?, place.nonce))
+        seen.by(attempt.proof, self.scene, &place)
     }
 
     fn isolated(&self, attempt: &Attempt, left: &Left) -> anyhow::Result<Seen> {
@@ -231,8 +317,7 @@ pub(super) fn confined(
     }
     command.arg("--").arg(host.programs().join("custody-probe"));
     carried.into_environment(&mut command);
-    // What comes late is seen when the witness is asked again, at the end of all.
-    arms::run(scene, (command, stderr), attack, nonce, Duration::ZERO)
+    arms::run(scene, (command, stderr), attack, nonce)
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //!
 //! **Invariant:** it knows nothing of custody: no session, no permit, no program of ours.
 
+pub mod effects;
 pub mod http;
 pub mod process;
 pub mod record;

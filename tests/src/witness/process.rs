@@ -12,7 +12,10 @@ use std::{
 
 use anyhow::{Context as _, ensure};
 
-use super::record::{self, Seen};
+use super::{
+    effects::Effects,
+    record::{self, Seen},
+};
 
 /// A witness that serves, with its records in a folder of its own.
 #[derive(Debug)]
@@ -107,6 +110,14 @@ impl Running {
         let mut seen = self.accepted()?;
         seen.retain(|seen| seen.effect && seen.carries(nonce));
         Ok(seen)
+    }
+
+    /// All effects up to now, by nonce.
+    ///
+    /// # Errors
+    /// When the record cannot be read.
+    pub fn all_effects(&self) -> io::Result<Effects> {
+        Effects::read(&record::text(&self.at("accepted"))?)
     }
 
     /// From now on effects are recorded and not answered.

@@ -39,6 +39,16 @@ impl Seen {
     pub fn carries(&self, nonce: &str) -> bool {
         self.body.contains(nonce) || self.target.contains(nonce)
     }
+
+    /// What came, in words.
+    pub fn in_words(&self) -> String {
+        format!(
+            "the witness saw {} {} by `{}`",
+            self.method,
+            self.target,
+            self.who.as_deref().unwrap_or("nobody")
+        )
+    }
 }
 
 /// An append-only file of [`Seen`] lines.
@@ -79,13 +89,20 @@ impl Record {
 /// # Errors
 /// When the file cannot be read or a line is not a [`Seen`].
 pub fn read(path: &Path) -> io::Result<Vec<Seen>> {
-    let text = match std::fs::read_to_string(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        read => read?,
-    };
-    text.lines()
-        .map(|line| serde_json::from_str(line).map_err(io::Error::other))
-        .collect()
+    text(path)?.lines().map(parse).collect()
+}
+
+/// The text of a record file; one that is not there yet is empty.
+pub(super) fn text(path: &Path) -> io::Result<String> {
+    match std::fs::read_to_string(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        read => read,
+    }
+}
+
+/// One line of it.
+pub(super) fn parse(line: &str) -> io::Result<Seen> {
+    serde_json::from_str(line).map_err(io::Error::other)
 }
 
 /// Milliseconds of Unix time, now.

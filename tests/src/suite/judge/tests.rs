@@ -11,9 +11,6 @@ fn attempt(id: &str) -> &'static Attempt {
 
 fn refused(step: &str, name: &str) -> Seen {
     Seen {
-        reached: None,
-        protected: false,
-        by_own_proof: false,
         report: Some(Report {
             steps: vec![Step {
                 step: step.into(),
@@ -24,7 +21,7 @@ fn refused(step: &str, name: &str) -> Seen {
             }],
             ..Report::default()
         }),
-        noise: String::new(),
+        ..Seen::default()
     }
 }
 
@@ -38,14 +35,11 @@ fn reached() -> Seen {
 
 fn said(words: &str) -> Seen {
     Seen {
-        reached: None,
-        protected: false,
-        by_own_proof: false,
         report: Some(Report {
             said: words.into(),
             ..Report::default()
         }),
-        noise: String::new(),
+        ..Seen::default()
     }
 }
 
@@ -151,11 +145,8 @@ fn without_a_control_or_a_leg_a_refusal_is_inconclusive() {
         },
         Arms {
             confined: Seen {
-                reached: None,
-                protected: false,
-                by_own_proof: false,
-                report: None,
                 noise: "no such file".into(),
+                ..Seen::default()
             },
             ..arms()
         },
@@ -172,11 +163,8 @@ fn without_a_control_or_a_leg_a_refusal_is_inconclusive() {
 #[test]
 fn a_probe_that_did_not_run_in_an_isolating_run_refused_nothing() {
     let silent = Seen {
-        reached: None,
-        protected: false,
-        by_own_proof: false,
-        report: None,
         noise: "killed".into(),
+        ..Seen::default()
     };
     let row = row(&Arms {
         isolated: vec![only(Layer::Seccomp, Ok(silent))],
@@ -452,4 +440,78 @@ fn what_a_profile_permits_is_a_gap_of_the_profile_with_its_reason_and_nothing_el
     let row = judged(&terms);
     assert!(row.as_expected, "{row:?}");
     assert_eq!(row.known_gap.as_deref(), Some("profile `dev` is for this"));
+}
+
+/// What a witness saw, with the nonce `name` made of one letter.
+fn effects(letter: char) -> Effects {
+    let nonce = nonce(letter);
+    Effects::read(&format!(
+        r#"{{"number":1,"unix_ms":0,"peer":"","who":"vault","method":"POST","target":"/","body":"{nonce}","effect":true,"status":200}}"#
+    ))
+    .unwrap()
+}
+
+fn nonce(letter: char) -> String {
+    format!("nonce{}", letter.to_string().repeat(32))
+}
+
+#[test]
+fn an_effect_that_comes_after_its_arm_was_judged_counts_in_whichever_arm() {
+    let late = |seen: Seen| Seen {
+        nonce: nonce('a'),
+        ..seen
+    };
+    let mut confined = Arms {
+        confined: late(refused("socket", "EPERM")),
+        ..arms()
+    };
+    assert!(!confined.take(&effects('b')), "another's");
+    assert!(confined.take(&effects('a')));
+    assert!(matches!(
+        row(&confined).outcome,
+        Outcome::Reached {
+            protected: true,
+            ..
+        }
+    ));
+    assert!(!confined.take(&effects('a')), "it is known by then");
+
+    let mut isolated = arms();
+    isolated.isolated = and([only(Layer::Landlock, Ok(late(refused("connect", "EPERM"))))]);
+    let said = |arms: &Arms| row(arms).legs.last().unwrap().outcome;
+    assert_eq!(said(&isolated), LegOutcome::Refused);
+    assert!(isolated.take(&effects('a')));
+    assert_eq!(said(&isolated), LegOutcome::Reached);
+
+    let mut reach = Arms {
+        reach: late(refused("connect", "EPERM")),
+        ..arms()
+    };
+    assert!(matches!(row(&reach).outcome, Outcome::Inconclusive { .. }));
+    assert!(reach.take(&effects('a')));
+    assert!(matches!(row(&reach).outcome, Outcome::Refused { .. }));
+}
+
+#[test]
+fn an_effect_is_more_than_the_door_that_the_attempts_own_proof_found() {
+    let door = Seen {
+        nonce: nonce('a'),
+        reached: Some("it came past `socket`".into()),
+        by_own_proof: true,
+        ..refused("connect", "EPERM")
+    };
+    let mut arms = Arms {
+        confined: door,
+        ..arms()
+    };
+    assert!(arms.take(&effects('a')));
+    assert!(arms.confined.protected && !arms.confined.by_own_proof);
+}
+
+#[test]
+fn only_what_nothing_refused_is_waited_for() {
+    assert!(!arms().is_open());
+    let mut open = arms();
+    open.isolated = and([only(Layer::Uid, Ok(said("")))]);
+    assert!(open.is_open());
 }
