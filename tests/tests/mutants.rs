@@ -3,6 +3,7 @@
 //! What a build of mutants has and no other is the variable's name (`gate::mutant`). The suite's
 //! own programs, which are never started by the service, are not looked at.
 
+use custody_supervisor::checks::programs;
 use custody_tests::host;
 
 /// Put together here, so that this test does not find itself.
@@ -10,18 +11,10 @@ fn variable() -> String {
     ["CUSTODY", "MUTANT"].join("_")
 }
 
-const PROGRAMS: [&str; 10] = [
-    "custody",
-    "custody-control",
-    "custody-effect",
-    "custody-front",
-    "custody-gate",
-    "custody-launch",
-    "custody-vault",
-    "custodyd",
-    "session/custody-bridge",
-    "session/custody-init",
-];
+/// What custodyd starts and shows to a session, itself, and what an operator types.
+fn programs() -> impl Iterator<Item = &'static str> {
+    programs::NAMES.into_iter().chain(["custody", "custodyd"])
+}
 
 #[cfg(test)]
 fn has_mutants(path: &std::path::Path) -> bool {
@@ -41,7 +34,7 @@ fn no_program_that_is_installed_knows_a_mutant() {
             return;
         }
     };
-    for program in PROGRAMS {
+    for program in programs() {
         assert!(!has_mutants(&folder.join(program)), "{program}");
     }
 }

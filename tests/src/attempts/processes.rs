@@ -146,7 +146,7 @@ pub(super) const ALL: &[Attempt] = &[
         |pid: i64| vec![calls::call(
             "setpriority",
             libc::SYS_setpriority,
-            [0, pid, 0].map(Argument::Number).to_vec()
+            [0, pid, nice(pid)].map(Argument::Number).to_vec()
         )]
     ),
     named!(
@@ -204,6 +204,15 @@ pub(super) const ALL: &[Attempt] = &[
         ..Attempt::BASE
     },
 ];
+
+/// The nice value that a process has: whoever started all this may have been niced. Of itself the
+/// twin's process may only ask for the highest.
+fn nice(pid: i64) -> i64 {
+    const HIGHEST: i64 = 19;
+    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let now = pid.and_then(|pid| rustix::process::getpriority_process(Some(pid)).ok());
+    now.map_or(HIGHEST, i64::from)
+}
 
 /// The caller's own pid, as call 0.
 fn own_pid() -> Call {

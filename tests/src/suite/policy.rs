@@ -16,10 +16,45 @@ pub(super) const CREDENTIAL: &str = "service";
 /// The policy, for the witness at `service`, with `programs` shown to the sessions: an agent can
 /// bring any program, ours among them.
 pub(super) fn text(service: SocketAddr, programs: &Path, profile: Profile) -> String {
-    TEXT.replace("@PROFILE@", profile.as_str())
+    let reflecting = REFLECTING.map(|(name, description)| {
+        REFLECTS
+            .replace("@NAME@", name)
+            .replace("@DESCRIPTION@", description)
+    });
+    [TEXT, &reflecting.concat()]
+        .concat()
+        .replace("@PROFILE@", profile.as_str())
         .replace("@SERVICE@", &service.to_string())
         .replace("\"@PROGRAMS@\"", &format!("{:?}", programs))
 }
+
+/// Tools that have a text sent back, with everything that came along. One request, three names: in
+/// the reach arms each name is a careless program of its own.
+const REFLECTING: [(&str, &str); 3] = [
+    ("reflect", "Has a text sent back, with everything that came along."),
+    ("reflect_held", "The same, for one whose answers are cut."),
+    ("reflect_pin", "The same, for one whose secret is short."),
+];
+
+const REFLECTS: &str = r#"
+[tools.@NAME@]
+description = "@DESCRIPTION@"
+credential = "service"
+risk = "write"
+result = "trusted"
+on_taint = "trusted_sinks"
+
+[tools.@NAME@.request]
+method = "POST"
+url = "http://@SERVICE@/v1/reflect"
+body = { text = "{text}" }
+timeout_ms = 10000
+
+[tools.@NAME@.arguments.text]
+authority = "payload"
+type = "string"
+max_length = 500
+"#;
 
 const TEXT: &str = r#"format = 1
 name = "bypass"
@@ -84,60 +119,6 @@ url = "http://@SERVICE@/v1/notes/{note}"
 timeout_ms = 10000
 
 [tools.read_note.arguments.note]
-authority = "payload"
-type = "string"
-max_length = 500
-
-[tools.reflect]
-description = "Has a text sent back, with everything that came along."
-credential = "service"
-risk = "write"
-result = "trusted"
-on_taint = "trusted_sinks"
-
-[tools.reflect.request]
-method = "POST"
-url = "http://@SERVICE@/v1/reflect"
-body = { text = "{text}" }
-timeout_ms = 10000
-
-[tools.reflect.arguments.text]
-authority = "payload"
-type = "string"
-max_length = 500
-
-[tools.reflect_held]
-description = "The same, for one whose answers are cut."
-credential = "service"
-risk = "write"
-result = "trusted"
-on_taint = "trusted_sinks"
-
-[tools.reflect_held.request]
-method = "POST"
-url = "http://@SERVICE@/v1/reflect"
-body = { text = "{text}" }
-timeout_ms = 10000
-
-[tools.reflect_held.arguments.text]
-authority = "payload"
-type = "string"
-max_length = 500
-
-[tools.reflect_pin]
-description = "The same, for one whose secret is short."
-credential = "service"
-risk = "write"
-result = "trusted"
-on_taint = "trusted_sinks"
-
-[tools.reflect_pin.request]
-method = "POST"
-url = "http://@SERVICE@/v1/reflect"
-body = { text = "{text}" }
-timeout_ms = 10000
-
-[tools.reflect_pin.arguments.text]
 authority = "payload"
 type = "string"
 max_length = 500

@@ -28,7 +28,7 @@ pub(super) enum Ground {
 /// What a step runs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum What {
-    /// The suite in this profile with each layer left out, and each alone.
+    /// The suite in this profile, with each layer left out, and each alone.
     Ablation(&'static str),
     /// The tests of LSM programs, and of what a session may use at most.
     LsmTests,
@@ -222,18 +222,15 @@ impl Step {
         };
         match self.what {
             What::Ablation(profile) => {
-                let mut words = of(profile, "ablation.json");
-                words.push("--ablate".into());
-                words
-            }
-            What::Suite(profile) => {
                 let mut words = of(profile, "evidence.json");
+                words.push("--ablate".into());
                 // They are of no profile: once is enough, where installations start fast.
-                if matches!(self.ground, Ground::Host) && profile == "standard" {
+                if matches!(self.ground, Ground::Host) {
                     words.push("--refused".into());
                 }
                 words
             }
+            What::Suite(profile) => of(profile, "evidence.json"),
             What::LsmTests | What::Outsiders => Vec::new(),
         }
     }
@@ -294,13 +291,14 @@ mod tests {
 
     #[test]
     fn refused_configurations_are_provoked_once_on_the_host() {
-        let provokes = |ground: Ground, profile| {
-            let words = Step::new(ground, What::Suite(profile)).suite_arguments(Path::new("/x"));
+        let provokes = |ground: Ground, what| {
+            let words = Step::new(ground, what).suite_arguments(Path::new("/x"));
             words.iter().any(|word| word == "--refused")
         };
-        assert!(provokes(Ground::Host, "standard"));
-        assert!(!provokes(Ground::Host, "dev"));
-        assert!(!provokes(Ground::Guest("7.x".parse().unwrap()), "hardened"));
+        assert!(provokes(Ground::Host, What::Ablation("standard")));
+        assert!(!provokes(Ground::Host, What::Suite("dev")));
+        let guest = Ground::Guest("7.x".parse().unwrap());
+        assert!(!provokes(guest, What::Ablation("hardened")));
     }
 
     #[test]

@@ -36,8 +36,8 @@ pub enum ProgramsError {
     },
 }
 
-/// The programs that custodyd starts, and those of a session.
-const NAMES: [&str; 8] = [
+/// The programs that custodyd starts, and those of a session, below the folder of them all.
+pub const NAMES: [&str; 8] = [
     "custody-control",
     "custody-effect",
     "custody-front",

@@ -15,6 +15,7 @@ fn open(path: &str) -> String {
 }
 
 #[test]
+#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
 #[file_serial(custody)]
 fn what_is_protected_is_not_opened_by_any_name() {
     let Some(mut arena) = Arena::new() else {
@@ -56,6 +57,7 @@ fn what_is_protected_is_not_opened_by_any_name() {
 }
 
 #[test]
+#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
 #[file_serial(custody)]
 fn a_credential_that_is_replaced_is_protected_again_and_its_old_inode_is_free() {
     let Some(mut arena) = Arena::new() else {
@@ -72,6 +74,7 @@ fn a_credential_that_is_replaced_is_protected_again_and_its_old_inode_is_free() 
 }
 
 #[test]
+#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
 #[file_serial(custody)]
 fn what_is_protected_is_not_changed_made_moved_or_removed() {
     let Some(mut arena) = Arena::new() else {
@@ -143,6 +146,7 @@ fn what_is_protected_is_not_changed_made_moved_or_removed() {
 }
 
 #[test]
+#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
 #[file_serial(custody)]
 fn no_setuid_bit_is_made_or_executed_and_other_modes_are_free() {
     let Some(mut arena) = Arena::new() else {
@@ -201,6 +205,7 @@ fn no_setuid_bit_is_made_or_executed_and_other_modes_are_free() {
 }
 
 #[test]
+#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
 #[file_serial(custody)]
 fn no_block_device_no_pin_and_no_cgroup_is_opened_and_no_node_is_made() {
     let Some(mut arena) = Arena::new() else {
@@ -243,6 +248,7 @@ fn no_block_device_no_pin_and_no_cgroup_is_opened_and_no_node_is_made() {
 /// By its pin a hook outlives custodyd: no file of a bpf file system is opened, but names are taken
 /// away without opening anything.
 #[test]
+#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
 #[file_serial(custody)]
 fn no_pin_is_removed_moved_or_named_once_more() {
     let Some(arena) = Arena::new() else {
