@@ -131,6 +131,7 @@ pub(super) const ALL: &[Attempt] = &[
             "what the list does show of the host: where the workspace and the programs' folder \
              lie, and the name of the device under each",
         ],
+        apart: Some("there is one mount, whose name has the canary"),
         ..Attempt::BASE
     },
     reflected!(

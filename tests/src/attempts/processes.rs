@@ -209,7 +209,9 @@ pub(super) const ALL: &[Attempt] = &[
 /// twin's process may only ask for the highest.
 fn nice(pid: i64) -> i64 {
     const HIGHEST: i64 = 19;
-    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(rustix::process::Pid::from_raw);
     let now = pid.and_then(|pid| rustix::process::getpriority_process(Some(pid)).ok());
     now.map_or(HIGHEST, i64::from)
 }

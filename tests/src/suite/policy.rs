@@ -31,7 +31,10 @@ pub(super) fn text(service: SocketAddr, programs: &Path, profile: Profile) -> St
 /// Tools that have a text sent back, with everything that came along. One request, three names: in
 /// the reach arms each name is a careless program of its own.
 const REFLECTING: [(&str, &str); 3] = [
-    ("reflect", "Has a text sent back, with everything that came along."),
+    (
+        "reflect",
+        "Has a text sent back, with everything that came along.",
+    ),
     ("reflect_held", "The same, for one whose answers are cut."),
     ("reflect_pin", "The same, for one whose secret is short."),
 ];

@@ -18,7 +18,10 @@ use serial_test::file_serial;
 use crate::room::{Room, text};
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_dead_vault_or_front_is_replaced_and_sessions_go_on() {
     let Some(room) = Room::new() else { return };
@@ -56,7 +59,10 @@ fn a_dead_vault_or_front_is_replaced_and_sessions_go_on() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_dead_gate_or_control_ends_every_session_and_is_replaced() {
     let Some(room) = Room::new() else { return };
@@ -72,7 +78,10 @@ fn a_dead_gate_or_control_ends_every_session_and_is_replaced() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn when_custodyd_is_killed_everything_of_it_ends_the_hooks_hold_and_the_next_start_cleans_up() {
     let Some(mut room) = Room::new() else { return };
@@ -115,7 +124,10 @@ fn when_custodyd_is_killed_everything_of_it_ends_the_hooks_hold_and_the_next_sta
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_service_that_cannot_be_executed_says_why() {
     let Some(room) = Room::empty() else { return };
@@ -135,7 +147,10 @@ fn a_service_that_cannot_be_executed_says_why() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_service_that_never_stays_up_ends_custodyd_and_leaves_nothing() {
     let Some(room) = Room::empty() else { return };

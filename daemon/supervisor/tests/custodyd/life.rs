@@ -17,7 +17,10 @@ use serial_test::file_serial;
 use crate::room::{Room, text};
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_session_ends_as_its_command_does_and_leaves_nothing() {
     let Some(mut room) = Room::new() else { return };
@@ -69,7 +72,10 @@ fn a_session_ends_as_its_command_does_and_leaves_nothing() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_session_has_a_front_from_its_first_connection_on() {
     let Some(room) = Room::new() else { return };
@@ -92,7 +98,10 @@ fn a_session_has_a_front_from_its_first_connection_on() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn stop_and_signals_reach_the_session_that_they_name() {
     let Some(room) = Room::new() else { return };
@@ -139,7 +148,10 @@ fn stop_and_signals_reach_the_session_that_they_name() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_denial_is_in_the_log_with_who_tried_what_and_cannot_forge_a_line() {
     let Some(room) = Room::new() else { return };
@@ -170,7 +182,10 @@ fn a_denial_is_in_the_log_with_who_tried_what_and_cannot_forge_a_line() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_service_manager_is_told_when_it_is_ready_and_when_it_ends() {
     let Some(mut room) = Room::empty() else {
@@ -200,7 +215,10 @@ fn a_service_manager_is_told_when_it_is_ready_and_when_it_ends() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_uid_that_another_process_took_meanwhile_is_passed_over() {
     use std::os::unix::process::CommandExt as _;
@@ -238,7 +256,10 @@ fn a_uid_that_another_process_took_meanwhile_is_passed_over() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn every_uid_taken_is_said_and_one_that_comes_back_serves_again() {
     let Some(mut room) = Room::empty() else {

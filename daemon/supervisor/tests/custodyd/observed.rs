@@ -7,7 +7,10 @@ use serial_test::file_serial;
 use crate::room::{Room, text};
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn the_end_of_a_session_says_what_its_hooks_let_through_and_refused() {
     let Some(room) = Room::new() else { return };
@@ -36,7 +39,10 @@ fn the_end_of_a_session_says_what_its_hooks_let_through_and_refused() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn what_a_session_that_runs_was_let_do_and_refused_is_in_the_list_of_sessions() {
     let Some(room) = Room::new() else { return };
@@ -66,7 +72,10 @@ fn what_a_session_that_runs_was_let_do_and_refused_is_in_the_list_of_sessions() 
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_kernel_without_lsm_programs_is_said_at_the_start_and_hardened_is_refused_there() {
     let Some(room) = Room::new() else { return };
@@ -91,7 +100,10 @@ fn a_kernel_without_lsm_programs_is_said_at_the_start_and_hardened_is_refused_th
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn system_calls_are_counted_where_the_configuration_asks_for_it() {
     let Some(mut room) = Room::empty() else {
@@ -113,7 +125,10 @@ fn system_calls_are_counted_where_the_configuration_asks_for_it() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn what_people_run_works_behind_every_hook() {
     let Some(room) = Room::new() else { return };

@@ -12,7 +12,10 @@ use serial_test::file_serial;
 use crate::room::{CUSTODYD, Room, text};
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_second_custodyd_is_refused_and_the_first_does_not_notice() {
     let Some(room) = Room::new() else { return };
@@ -34,7 +37,10 @@ fn a_second_custodyd_is_refused_and_the_first_does_not_notice() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn what_does_not_hold_at_the_start_is_said_with_what_to_do_and_nothing_is_changed() {
     let Some(room) = Room::empty() else { return };
@@ -87,7 +93,10 @@ fn what_does_not_hold_at_the_start_is_said_with_what_to_do_and_nothing_is_change
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_limit_of_core_files_that_cannot_be_raised_stops_the_start_with_what_to_do() {
     let Some(room) = Room::empty() else { return };
@@ -108,7 +117,10 @@ fn a_limit_of_core_files_that_cannot_be_raised_stops_the_start_with_what_to_do()
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_folder_that_must_not_be_a_workspace_is_refused_with_what_to_do() {
     let Some(room) = Room::new() else { return };
@@ -152,7 +164,10 @@ fn a_folder_that_must_not_be_a_workspace_is_refused_with_what_to_do() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn another_than_root_is_told_why_it_cannot_be() {
     let Some(room) = Room::empty() else { return };

@@ -31,7 +31,10 @@ fn opens(path: &str, flags: &str) -> String {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn each_group_opens_its_devices_and_no_others_and_makes_none() {
     for group in Group::ALL {
@@ -72,7 +75,10 @@ fn each_group_opens_its_devices_and_no_others_and_makes_none() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn custody_launch_makes_the_sessions_nodes_until_the_session_is_sealed() {
     let Some(mut arena) = Arena::new(Group::Agents) else {
@@ -97,7 +103,10 @@ fn custody_launch_makes_the_sessions_nodes_until_the_session_is_sealed() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_sysctl_is_read_and_not_written() {
     let Some(mut arena) = Arena::new(Group::Agents) else {
@@ -117,7 +126,10 @@ fn a_sysctl_is_read_and_not_written() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn socket_options_that_open_a_door_are_refused_and_plain_ones_work() {
     let Some(mut arena) = Arena::new(Group::Workers) else {
@@ -170,7 +182,10 @@ fn socket_options_that_open_a_door_are_refused_and_plain_ones_work() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn what_a_cgroup_did_is_counted_by_hook_whether_allowed_or_refused() {
     let Some(mut arena) = Arena::new(Group::Workers) else {
@@ -202,7 +217,10 @@ fn what_a_cgroup_did_is_counted_by_hook_whether_allowed_or_refused() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn system_calls_are_counted_only_when_asked_and_only_of_sessions() {
     let Some(mut arena) = Arena::new(Group::Agents) else {
@@ -219,7 +237,10 @@ fn system_calls_are_counted_only_when_asked_and_only_of_sessions() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn doors_stay_closed_when_their_loader_is_gone() {
     let Some(mut arena) = Arena::new(Group::Agents) else {

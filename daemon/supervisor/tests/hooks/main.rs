@@ -138,7 +138,10 @@ fn tcp(family: &str, address: SocketAddr) -> String {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_cgroup_without_a_role_makes_no_ip_socket_and_the_event_says_who_tried() {
     let Some(mut arena) = Arena::new(Group::Agents) else {
@@ -158,7 +161,10 @@ fn a_cgroup_without_a_role_makes_no_ip_socket_and_the_event_says_who_tried() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn the_egress_map_admits_one_address_and_port_and_no_other_way_to_write_them() {
     let Some(mut arena) = Arena::new(Group::Workers) else {
@@ -212,7 +218,10 @@ fn the_egress_map_admits_one_address_and_port_and_no_other_way_to_write_them() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_resolver_sends_to_its_servers_only_connected_or_not() {
     let Some(mut arena) = Arena::new(Group::Workers) else {
@@ -261,7 +270,10 @@ fn a_resolver_sends_to_its_servers_only_connected_or_not() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn hooks_stay_when_their_loader_is_gone_until_the_pins_are_removed() {
     let Some(mut arena) = Arena::new(Group::Workers) else {
@@ -287,7 +299,10 @@ fn hooks_stay_when_their_loader_is_gone_until_the_pins_are_removed() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn an_agent_reaches_its_listener_its_tmp_and_abstract_names_and_no_other_unix_socket() {
     let Some(mut arena) = Arena::new(Group::Agents) else {
@@ -369,7 +384,10 @@ fn an_agent_reaches_its_listener_its_tmp_and_abstract_names_and_no_other_unix_so
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_service_connects_to_no_unix_socket_and_its_pairs_work() {
     let Some(arena) = Arena::new(Group::Services) else {
@@ -389,7 +407,10 @@ fn a_service_connects_to_no_unix_socket_and_its_pairs_work() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_full_ring_costs_events_never_a_denial_and_the_loss_is_counted() {
     let Some(mut arena) = Arena::new(Group::Agents) else {

@@ -33,7 +33,10 @@ fn passed(arena: &Arena, fd: RawFd) -> (OwnedFd, OwnedFd) {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn neither_a_file_nor_a_socket_from_outside_arrives() {
     let Some(mut arena) = Arena::new() else {
@@ -69,7 +72,10 @@ fn neither_a_file_nor_a_socket_from_outside_arrives() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn what_a_session_opened_itself_it_passes_to_itself() {
     let Some(arena) = Arena::new() else {
@@ -84,7 +90,10 @@ fn what_a_session_opened_itself_it_passes_to_itself() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn custodyds_own_channel_works_in_a_sealed_session() {
     let Some(arena) = Arena::new() else {

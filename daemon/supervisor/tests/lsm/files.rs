@@ -15,7 +15,10 @@ fn open(path: &str) -> String {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn what_is_protected_is_not_opened_by_any_name() {
     let Some(mut arena) = Arena::new() else {
@@ -57,7 +60,10 @@ fn what_is_protected_is_not_opened_by_any_name() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_credential_that_is_replaced_is_protected_again_and_its_old_inode_is_free() {
     let Some(mut arena) = Arena::new() else {
@@ -74,7 +80,10 @@ fn a_credential_that_is_replaced_is_protected_again_and_its_old_inode_is_free() 
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn what_is_protected_is_not_changed_made_moved_or_removed() {
     let Some(mut arena) = Arena::new() else {
@@ -146,7 +155,10 @@ fn what_is_protected_is_not_changed_made_moved_or_removed() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn no_setuid_bit_is_made_or_executed_and_other_modes_are_free() {
     let Some(mut arena) = Arena::new() else {
@@ -205,7 +217,10 @@ fn no_setuid_bit_is_made_or_executed_and_other_modes_are_free() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn no_block_device_no_pin_and_no_cgroup_is_opened_and_no_node_is_made() {
     let Some(mut arena) = Arena::new() else {
@@ -248,7 +263,10 @@ fn no_block_device_no_pin_and_no_cgroup_is_opened_and_no_node_is_made() {
 /// By its pin a hook outlives custodyd: no file of a bpf file system is opened, but names are taken
 /// away without opening anything.
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn no_pin_is_removed_moved_or_named_once_more() {
     let Some(arena) = Arena::new() else {

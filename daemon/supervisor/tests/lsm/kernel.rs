@@ -13,7 +13,10 @@ fn tried(what: &str) -> String {
 const APART: &str = "libc.unshare(0x20000)\nlibc.mount(b'none', b'/', None, 0x44000, None)\n";
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn bpf_perf_user_namespaces_and_mounts_are_closed() {
     let Some(mut arena) = Arena::new() else {
@@ -54,7 +57,10 @@ fn bpf_perf_user_namespaces_and_mounts_are_closed() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn there_is_no_ring_and_no_userfaultfd() {
     let Some(mut arena) = Arena::new() else {

@@ -11,7 +11,10 @@ use serial_test::file_serial;
 use crate::arena::{Arena, Place};
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_session_makes_unix_streams_and_no_other_socket() {
     let Some(mut arena) = Arena::new() else {
@@ -47,7 +50,10 @@ fn a_session_makes_unix_streams_and_no_other_socket() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_session_connects_to_listeners_of_its_own_and_no_others_whatever_their_path() {
     let Some(mut arena) = Arena::new() else {
@@ -75,7 +81,10 @@ fn a_session_connects_to_listeners_of_its_own_and_no_others_whatever_their_path(
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_socket_from_outside_is_of_no_use_inside() {
     let Some(mut arena) = Arena::new() else {
@@ -139,7 +148,10 @@ fn a_socket_from_outside_is_of_no_use_inside() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_datagram_socket_from_the_launch_sends_to_nobody_outside() {
     let Some(mut arena) = Arena::new() else {

@@ -10,7 +10,10 @@ use crate::{
 };
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn programs_count_once_attached_and_stay_without_their_loader_until_the_pins_are_removed() {
     let Some(mut programs) = Programs::load("alone") else {
@@ -47,7 +50,10 @@ fn programs_count_once_attached_and_stay_without_their_loader_until_the_pins_are
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn a_pin_that_is_gone_is_named() {
     let Some(arena) = Arena::new() else {

@@ -41,7 +41,10 @@ const ENVIRON: &str = "without(21, 38) or os.open('/proc/%d/environ' % p, os.O_R
 const SEIZE: &str = "call(101, 0x4206, p, 0, 0)";
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn no_signal_priority_limit_or_look_crosses_the_border() {
     let Some(mut arena) = Arena::new() else {
@@ -94,7 +97,10 @@ fn no_signal_priority_limit_or_look_crosses_the_border() {
 }
 
 #[test]
-#[cfg_attr(no_ebpf_object, ignore = "needs the eBPF object: cargo xtask build-ebpf")]
+#[cfg_attr(
+    no_ebpf_object,
+    ignore = "needs the eBPF object: cargo xtask build-ebpf"
+)]
 #[file_serial(custody)]
 fn inside_a_session_only_profile_dev_traces_and_never_across_the_border() {
     let Some(mut arena) = Arena::new() else {
