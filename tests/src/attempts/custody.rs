@@ -48,7 +48,8 @@ pub(super) const ALL: &[Attempt] = &[
         class: Class::SharedProcessCredential,
         mechanism: "/proc/self/root",
         question: "Does another way to the same path lead to the credential's file?",
-        promised: Promised::Layers(&[&[Layer::MountNamespace], &[Layer::Uid]]),
+        // With the host's pids a root elsewhere is found by them: `/proc/1/root` leads out.
+        promised: Promised::Layers(&[&[Layer::PidNamespace, Layer::MountNamespace], &[Layer::Uid]]),
         source: "`/proc/self/root/usr/bin/npx`: a deny list of paths, walked around",
         owner: Owner::Root,
         attack: |scene, _, _| {

@@ -296,6 +296,7 @@ pub(super) const ALL: &[Attempt] = &[
             "a workspace is written in place: how much of it is the owner's quota's to say, and \
              custodyd sets none",
         ),
+        apart: Some("a small disk has the room once"),
         ..Attempt::BASE
     },
     Attempt {

@@ -13,6 +13,7 @@ use std::{
     process::Command,
     sync::mpsc::{self, RecvTimeoutError},
     thread,
+    time::{Duration, Instant},
 };
 
 use anyhow::Context as _;
@@ -39,6 +40,9 @@ use super::{
     scene::Scene,
 };
 use crate::{attempts::Workspace, probe::Attack};
+
+/// How long processes that are killed may take to be gone.
+const ENDED: Duration = Duration::from_secs(20);
 
 /// A uid that owns nothing: the agent's, where the layer is in.
 pub(super) const APART_UID: u32 = 1_900_999_002;
@@ -199,11 +203,10 @@ impl Drop for Cgroup {
             return;
         }
         drop(fs::write(self.0.join("cgroup.kill"), "1"));
-        for _ in 0..100 {
-            if fs::remove_dir(&self.0).is_ok() {
-                break;
-            }
-            thread::sleep(std::time::Duration::from_millis(10));
+        // An emulated machine takes its time to end them, and what is looked at next is who is left.
+        let end = Instant::now() + ENDED;
+        while fs::remove_dir(&self.0).is_err() && Instant::now() < end {
+            thread::sleep(Duration::from_millis(10));
         }
     }
 }
