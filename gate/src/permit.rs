@@ -42,6 +42,8 @@ const LIMITS: Limits = Limits {
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Permit {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    approval: Option<Digest>,
     audience: Digest,
     call: Digest,
     credential: CredentialLabel,
@@ -61,6 +63,8 @@ pub struct Permit {
 /// What a permit says besides the call.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
+    /// The digest of the statement that a reviewer signed, if the vault is to see one.
+    pub approval: Option<Digest>,
     /// The vault: the id of its receipt key.
     pub audience: Digest,
     /// The vault's run.
@@ -142,6 +146,7 @@ impl Permit {
     /// A permit for the call that was allowed.
     pub fn new(allowed: &Allowed, terms: &Terms) -> Self {
         Self {
+            approval: terms.approval,
             audience: terms.audience,
             call: allowed.digest(),
             credential: allowed.credential().clone(),
@@ -245,6 +250,11 @@ impl Verified {
             return Err(PermitError::Call);
         }
         Ok(call)
+    }
+
+    /// The digest of the statement that a reviewer signed, if the gate names one.
+    pub const fn approval(&self) -> Option<Digest> {
+        self.permit.approval
     }
 
     /// The digest of the call.

@@ -103,7 +103,9 @@ impl Gate {
             Ok(Answer::Done) => Ok(()),
             Ok(Answer::Refused { why }) => Err(OpenError::Refused { why }),
             // These are never handed on as answers.
-            Ok(Answer::Over(_) | Answer::Waits(_)) | Err(_) => Err(OpenError::Gone),
+            Ok(Answer::Current | Answer::Over(_) | Answer::Waits(_)) | Err(_) => {
+                Err(OpenError::Gone)
+            }
         }
     }
 }
@@ -121,6 +123,7 @@ async fn carry(
                 // Without anybody who hears it this program ends.
                 Ok(Answer::Over(over)) => drop(unasked.send(Unasked::Over(over))),
                 Ok(Answer::Waits(waits)) => drop(unasked.send(Unasked::Waits(waits))),
+                Ok(Answer::Current) => tracing::debug!("the gate has said every call that waits"),
                 Ok(answer @ (Answer::Done | Answer::Refused { .. })) => {
                     if tell.send(answer).await.is_err() {
                         return FrameError::Closed;

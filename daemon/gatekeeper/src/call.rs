@@ -10,8 +10,10 @@ use custody_ledger::sync::Durable;
 use custody_wire::{
     agent::{Answer, RESULT_CAP},
     permit,
+    session::Signed,
 };
 use gate::{
+    approval::Statement,
     chain::Place,
     decide::{Allowed, Ask, Moment, Refusal, Verdict},
     digest::Digest,
@@ -24,11 +26,10 @@ use gate::{
 
 use crate::{
     keeper::Keeper,
-    pending::For,
     released::released,
     session::{Session, Slot},
     vault::{self, Gone, Link},
-    wait,
+    wait::{self, Until},
 };
 
 /// The longest name of a tool that is recorded whole: four times as long as a registered one.
@@ -69,6 +70,7 @@ pub(crate) enum Rule {
     Closed,
     Ledger,
     Replayed,
+    Reviewer,
     Vault,
 }
 
@@ -79,6 +81,8 @@ impl Rule {
             Self::Closed => "session_closed",
             Self::Ledger => "ledger",
             Self::Replayed => "replayed",
+            // As the rule of `gate::decide` that refuses it from then on.
+            Self::Reviewer => "reviewer",
             Self::Vault => "vault",
         }
     }
@@ -102,9 +106,12 @@ pub(crate) fn begin(keeper: &Rc<Keeper>, session: &Rc<Session>, asked: Asked<'_>
         let why = "this session has 16 calls on their way; wait for one to end";
         return Begun::Answered(refuse_here(keeper, session, asked, Rule::Busy, why));
     };
+    if let Some(answer) = wait::earlier(session, asked) {
+        return Begun::Answered(answer);
+    }
     match judge(keeper, session, asked) {
         Err(answer) => Begun::Answered(*answer),
-        Ok(allowed) => dispatch(keeper, session, asked, allowed, slot),
+        Ok(allowed) => dispatch(keeper, session, asked, allowed, slot, None),
     }
 }
 
@@ -131,9 +138,12 @@ fn judge(
     let ask = Ask::new(asked.tool, &arguments).at(Moment::Call, keeper.now_ms());
     let verdict = session.loaded.decide(&session.facts.borrow(), &ask);
     let answer = match verdict {
-        Verdict::Allow(allowed) | Verdict::Limit(allowed) => return Ok(allowed),
-        Verdict::Defer(held) => wait::begin(keeper, session, asked, &held, For::Turn),
-        Verdict::Hold(held) => wait::begin(keeper, session, asked, &held, For::Person),
+        Verdict::Allow(allowed) | Verdict::Limit(allowed) => {
+            wait::released(keeper, session, &allowed);
+            return Ok(allowed);
+        }
+        Verdict::Defer(held) => wait::begin(keeper, session, asked, &held, Until::TurnEnd),
+        Verdict::Hold(held) => wait::begin(keeper, session, asked, &held, Until::Answered),
         Verdict::Refuse(refusal) => refuse(keeper, session, asked, Some(&arguments), refusal),
     };
     Err(Box::new(answer))
@@ -191,6 +201,7 @@ pub(crate) fn dispatch(
     asked: Asked<'_>,
     allowed: Allowed,
     slot: Slot,
+    signed: Option<Signed>,
 ) -> Begun {
     let number = asked.number;
     // Asked before anything is recorded as allowed: without a vault there is no permit.
@@ -217,7 +228,7 @@ pub(crate) fn dispatch(
         &session.loaded.policy,
         allowed.call(),
         keeper.now_ms(),
-        false,
+        allowed.grounds().approval.is_some(),
     );
     tracing::info!(
         session = %session.id,
@@ -226,8 +237,11 @@ pub(crate) fn dispatch(
         record = decision.position,
         "allowed"
     );
-    let handed = sign(keeper, session, &allowed, decision, &link).and_then(|permit| {
-        link.perform(permit, allowed.bytes().to_vec())
+    let approval = signed
+        .as_ref()
+        .map(|it| Statement::digest_of(&it.statement));
+    let handed = sign(keeper, session, &allowed, decision, (&link, approval)).and_then(|permit| {
+        link.perform(permit, allowed.bytes().to_vec(), signed)
             .map_err(|error| error.to_string())
     });
     match handed {
@@ -258,12 +272,13 @@ fn sign(
     session: &Session,
     allowed: &Allowed,
     decision: Place,
-    link: &Link,
+    (link, approval): (&Link, Option<Digest>),
 ) -> Result<Vec<u8>, String> {
     let mut nonce = [0_u8; 16];
     getrandom::fill(&mut nonce).map_err(|error| format!("getrandom(2) failed: {error}"))?;
     let now = keeper.clock.boot_ns();
     let terms = Terms {
+        approval,
         audience: link.audience(),
         epoch: link.epoch(),
         nonce,
@@ -635,7 +650,7 @@ pub(crate) fn refused(number: u64, rule: Rule, why: &str) -> Answer {
     }
 }
 
-fn failed(number: u64, why: &str, in_doubt: bool, verification: Verification) -> Answer {
+pub(crate) fn failed(number: u64, why: &str, in_doubt: bool, verification: Verification) -> Answer {
     Answer::Failed {
         number,
         why: why.into(),

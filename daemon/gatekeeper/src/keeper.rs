@@ -19,8 +19,11 @@ use zeroize::Zeroizing;
 
 use crate::{
     book::{Book, Unrecorded},
-    control, front,
+    control,
+    deadlines::Deadlines,
+    front,
     notices::{Notice, NoticeError, Notices, stream},
+    outbox::Outbox,
     policies::{self, Policies},
     session::Sessions,
     vault::Vault,
@@ -91,6 +94,8 @@ pub enum GateError {
 pub(crate) struct Keeper {
     pub(crate) book: Book,
     pub(crate) clock: Rc<dyn Clock>,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) outbox: Outbox,
     /// Made at each start, never on disk: no permit outlives this process.
     pub(crate) permit_key: SigningKey,
     pub(crate) policies: Policies,
@@ -125,6 +130,12 @@ pub async fn serve(config: Config, channel: OwnedFd) -> Result<(), GateError> {
                 Err(NoticeError::Closed) => return Ok(()),
                 Err(error) => return Err(GateError::Notices(error)),
             },
+            due = keeper.deadlines.due(keeper.clock.as_ref()) => {
+                for (position, session) in due {
+                    wait::expire(&keeper, &session, position);
+                }
+            }
+            () = keeper.vault.came() => control::announce_signed(&keeper),
             _now = ticks.tick() => {
                 let synced = keeper.book.synced();
                 if told != Some(synced) {
@@ -175,6 +186,8 @@ fn start(config: Config) -> Result<Keeper, GateError> {
     Ok(Keeper {
         book,
         clock,
+        deadlines: Deadlines::default(),
+        outbox: Outbox::default(),
         permit_key,
         policies,
         sessions: Sessions::default(),
@@ -266,7 +279,9 @@ impl Keeper {
         tracing::info!(session = %session.id, why, "session closed");
         let waiting = session.pending.borrow_mut().take_all();
         for waiting in &waiting {
-            wait::lapse(self, &session, waiting, "the session ended");
+            self.deadlines
+                .remove(waiting.deadline_ms, waiting.decision.position);
+            wait::lapse(self, &session, waiting, wait::ENDED);
         }
         let record = Decision::Closed {
             at: self.book.now(),

@@ -25,6 +25,8 @@ pub(crate) const SESSIONS: usize = 4_096;
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     pub(crate) loaded: Rc<Loaded>,
+    /// Who asked for it.
+    pub(crate) caller_uid: u32,
     /// What it has seen. Outlives its fronts, and is forgotten with the session alone.
     pub(crate) facts: RefCell<Facts>,
     /// The calls that wait.
@@ -46,10 +48,16 @@ impl Drop for Slot {
 }
 
 impl Session {
-    pub(crate) fn new(id: SessionId, loaded: Rc<Loaded>, facts: Facts) -> Rc<Self> {
+    pub(crate) fn new(
+        id: SessionId,
+        loaded: Rc<Loaded>,
+        facts: Facts,
+        caller_uid: u32,
+    ) -> Rc<Self> {
         Rc::new(Self {
             id,
             loaded,
+            caller_uid,
             facts: RefCell::new(facts),
             pending: RefCell::default(),
             open: Cell::new(true),
@@ -121,6 +129,11 @@ impl Sessions {
         if let Some(earlier) = earlier {
             earlier.close();
         }
+    }
+
+    /// Every open session.
+    pub(crate) fn all(&self) -> Vec<Rc<Session>> {
+        self.open.borrow().values().cloned().collect()
     }
 
     /// The open session with this id.

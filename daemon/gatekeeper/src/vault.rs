@@ -10,6 +10,7 @@ use std::{
 use custody_wire::{
     frame::{self, FrameError},
     permit::{Answer, Request},
+    session::Signed,
 };
 use gate::digest::Digest;
 use tokio::{
@@ -33,6 +34,8 @@ const ARRIVAL: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(crate) struct Vault {
     arrived: Notify,
+    /// The same, kept for whoever asks later.
+    came: Notify,
     link: RefCell<Option<Rc<Link>>>,
 }
 
@@ -77,6 +80,11 @@ impl Vault {
         }
     }
 
+    /// Ready when another vault is there than the last time. Cancellation safe.
+    pub(crate) async fn came(&self) {
+        self.came.notified().await;
+    }
+
     /// Lets the earlier channel go and everything that is on its way over it.
     pub(crate) fn forget(&self) {
         if let Some(link) = self.link.take() {
@@ -102,6 +110,7 @@ impl Vault {
         self.forget();
         *self.link.borrow_mut() = Some(Rc::clone(&link));
         self.arrived.notify_waiters();
+        self.came.notify_one();
         tracing::info!(vault = %audience, "the vault is there");
 
         let why = tokio::select! {
@@ -133,8 +142,14 @@ impl Link {
         self.epoch
     }
 
-    /// Hands over a permit with its call.
-    pub(crate) fn perform(&self, permit: Vec<u8>, call: Vec<u8>) -> Result<Performing, NotSent> {
+    /// Hands over a permit with its call, and the statement that a reviewer signed, if the vault is to
+    /// see one.
+    pub(crate) fn perform(
+        &self,
+        permit: Vec<u8>,
+        call: Vec<u8>,
+        approval: Option<Signed>,
+    ) -> Result<Performing, NotSent> {
         let number = self.next.get();
         self.next.set(number.saturating_add(1));
         let (answered, answer) = oneshot::channel();
@@ -148,7 +163,7 @@ impl Link {
             number,
             permit,
             call,
-            approval: None,
+            approval,
         });
         Ok(Performing {
             queue: self.queue.clone(),

@@ -158,7 +158,8 @@ fn allowed(line: &[u8]) -> Option<Allowed> {
             session,
             tool: tool(&call),
         }),
-        Decision::Closed { .. }
+        Decision::Approved { .. }
+        | Decision::Closed { .. }
         | Decision::Deferred { .. }
         | Decision::Done { .. }
         | Decision::Failed { .. }
@@ -168,6 +169,7 @@ fn allowed(line: &[u8]) -> Option<Allowed> {
         | Decision::Narrowed { .. }
         | Decision::Opened { .. }
         | Decision::Refused { .. }
+        | Decision::ReviewerRefused { .. }
         | Decision::Said { .. }
         | Decision::Started { .. }
         | Decision::TurnEnded { .. } => None,

@@ -24,7 +24,7 @@ use gate::{
     origin::Origin,
     permit::{self, Expect, PermitError, Verified},
     policy::{Connector, Credential, Policy, Verify},
-    record::Bound,
+    record::{Approval, Bound},
     request::{self, HttpRequest, RenderError},
 };
 use serde::Deserialize;
@@ -301,6 +301,10 @@ fn claimed(bytes: &[u8], why: &PermitError) -> Option<Box<Bound>> {
     let claim: Claim = json::from_canonical(bytes, &Limits::LINE).ok()?;
     let says = claim.permit;
     Some(Box::new(Bound {
+        approval: says.approval.map(|statement| Approval {
+            key: None,
+            statement,
+        }),
         call: says.call,
         credential: says.credential,
         decision: Place {
@@ -325,6 +329,8 @@ struct Claim {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Says {
+    #[serde(default)]
+    approval: Option<Digest>,
     #[serde(rename = "audience")]
     _audience: Digest,
     call: Digest,

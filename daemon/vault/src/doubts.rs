@@ -206,6 +206,7 @@ mod tests {
 
     fn bound(nonce: u8) -> Bound {
         Bound {
+            approval: None,
             call: Digest::ZERO,
             credential: id::CredentialLabel::parse("api").unwrap(),
             decision: Place {

@@ -121,6 +121,12 @@ pub enum Verdict {
         /// The statement that he signed, where the tool needs it.
         signed: Option<Signed>,
     },
+    /// Nobody is asked: control cannot keep the call, or its session has asked too much. It waits no
+    /// longer, and may be asked for again.
+    Lapse {
+        /// Why. The agent is told.
+        why: String,
+    },
     /// It may not.
     Refuse {
         /// Why, in his words. The agent is told.
@@ -143,12 +149,16 @@ impl Signed {
 }
 
 /// gate → control: the answers in the order of the requests, and between them what nobody asked for
-/// ([`Answer::Over`] and [`Answer::Waits`]).
+/// ([`Answer::Current`], [`Answer::Over`] and [`Answer::Waits`]).
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum Answer {
+    /// Unasked, once on each channel: every call that waited when the channel was made has been said.
+    /// What control keeps of open sessions and was not said waits no longer.
+    Current,
     /// Done.
     Done,
-    /// Unasked: a call waits for a person no longer.
+    /// Unasked: a call waits for a person no longer. Said again to a control that is new, also of calls
+    /// that it never heard of.
     Over(Over),
     /// It is not done.
     Refused {
@@ -166,7 +176,7 @@ impl Answer {
     pub const fn is_asked(&self) -> bool {
         match self {
             Self::Done | Self::Refused { .. } => true,
-            Self::Over(_) | Self::Waits(_) => false,
+            Self::Current | Self::Over(_) | Self::Waits(_) => false,
         }
     }
 }

@@ -3,13 +3,16 @@
 //!
 //! An approval takes one thing away: that a call waits. What refuses a call refuses it approved or not.
 
+mod base64;
 mod needs;
+mod sshsig;
 mod statement;
 
 use serde::{Deserialize, Serialize};
 
 pub use needs::needs;
 pub(crate) use needs::needs_of;
+pub use sshsig::{KeyError, PublicKey, SshSigError, verify};
 pub use statement::{Expect, FORMAT, LIFE_MAX, NAMESPACE, Statement, StatementError};
 
 /// What it takes to let a held call through.

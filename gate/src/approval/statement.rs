@@ -163,6 +163,17 @@ impl Statement {
         Digest::of(Domain::Approval, bytes)
     }
 
+    /// Holds the statement to one call: for what is signed for, each call is signed alone.
+    ///
+    /// # Errors
+    /// When it is for more.
+    pub fn is_single(&self) -> Result<(), StatementError> {
+        match self.scope.reach {
+            Reach::Once => Ok(()),
+            Reach::Call | Reach::Target => Err(StatementError::Reach),
+        }
+    }
+
     /// Holds the statement to what its reader knows.
     ///
     /// # Errors
@@ -185,9 +196,6 @@ impl Statement {
         }
         if self.call != expect.call && !Mutant::VaultApprovalCall.is_on() {
             return Err(StatementError::Call);
-        }
-        if self.scope.reach != Reach::Once {
-            return Err(StatementError::Reach);
         }
         let until = self.scope.until.unwrap_or(u64::MAX).min(self.expires);
         if until.saturating_sub(expect.now_ms) > LIFE_MAX {

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     call::Call,
+    digest::Digest,
     floor,
     id::ArgumentName,
     json::Value,
@@ -51,6 +52,7 @@ pub(super) fn judge(
     let mut arguments = grounds(tool, &complete);
     let looked = provenance(facts, tool, &written, &complete, &classes, &mut arguments);
     let grounds = Grounds {
+        approval: None,
         arguments,
         branch: branch.map(|(name, _)| name.into()),
         classes,
@@ -93,11 +95,13 @@ pub(super) fn judge(
         Voucher::Operator,
         Value::Text(origin.to_string()),
     );
+    let digest = Call::digest_of(&bytes);
+    unrefused(facts, digest).map_err(refuse)?;
     let confirmation = limits::confirmation(policy, facts, name, tool, classes, risk);
     holds.extend(confirmation);
 
     let judged = Judged {
-        digest: Call::digest_of(&bytes),
+        digest,
         bytes,
         credential: tool.credential.clone(),
         grounds,
@@ -106,33 +110,66 @@ pub(super) fn judge(
         policy: policy.hash(),
         call,
     };
-    Ok(answer(tool, ask.moment, judged, holds))
+    answer((policy, facts, tool), ask, judged, holds)
+}
+
+/// What a reviewer refused is not asked of the next one.
+fn unrefused(facts: &Facts, call: Digest) -> Result<(), Reason> {
+    match facts.approvals().refused(call) {
+        None => Ok(()),
+        Some(record) => {
+            let why = alloc::format!(
+                "a reviewer refused exactly this call (record {}), and no answer takes that back",
+                record.position
+            );
+            let change = "another call, or a new session";
+            Err(because(Rule::Reviewer, None, why, change))
+        }
+    }
 }
 
 /// What is answered to a call that nothing refuses.
-fn answer(tool: &Tool, moment: Moment, judged: Judged, holds: Vec<Reason>) -> Verdict {
+fn answer(
+    (policy, facts, tool): (&Policy, &Facts, &Tool),
+    ask: &Ask<'_>,
+    judged: Judged,
+    holds: Vec<Reason>,
+) -> Result<Verdict, Box<Refusal>> {
+    let moment = ask.moment;
     let unheld = moment == Moment::Commit && Mutant::GateCommit.is_on();
+    let mut judged = judged;
     if !holds.is_empty() && moment != Moment::Approved && !unheld {
-        return Verdict::Hold(Held {
+        let held = Held {
             judged,
             reasons: holds,
-        });
+        };
+        let Some(approval) = facts.approvals().covering(policy, &held, ask.now_ms) else {
+            return Ok(Verdict::Hold(held));
+        };
+        // As if the reviewer answered now: what refuses an approved call refuses this one.
+        let approved = ask.clone().at(Moment::Approved, ask.now_ms);
+        judged = match judge(policy, facts, &approved)? {
+            Verdict::Allow(it) | Verdict::Limit(it) => it.resting_on(approval).judged,
+            other @ (Verdict::Defer(_) | Verdict::Hold(_) | Verdict::Refuse(_)) => {
+                return Ok(other);
+            }
+        };
     }
     if tool.commit == Commit::EndOfTurn && moment == Moment::Call {
         let why = "this tool's calls are decided at the end of the turn";
         let change = "the end of the turn, which the application says";
         let reason = because(Rule::Turn, None, why.to_string(), change);
-        return Verdict::Defer(Held {
+        return Ok(Verdict::Defer(Held {
             judged,
             reasons: [reason].into(),
-        });
+        }));
     }
     let allowed = Allowed { judged };
-    if tool.result.is_whole() {
+    Ok(if tool.result.is_whole() {
         Verdict::Allow(allowed)
     } else {
         Verdict::Limit(allowed)
-    }
+    })
 }
 
 fn refusal(reason: Reason, grounds: Option<Grounds>) -> Refusal {

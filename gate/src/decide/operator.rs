@@ -87,7 +87,30 @@ pub(super) fn narrowed(
         }),
         // A person said yes to exactly this call.
         Narrowing::Hold(_) if ask.moment == Moment::Approved => verdict,
-        Narrowing::Hold(reasons) => held(verdict, reasons),
+        Narrowing::Hold(reasons) => {
+            let held = held(verdict.clone(), reasons);
+            standing(policy, facts, ask, verdict, held)
+        }
+    }
+}
+
+/// `held`, unless an approval stands that was given when the rules held such a call.
+fn standing(
+    policy: &Policy,
+    facts: &Facts,
+    ask: &Ask<'_>,
+    verdict: Verdict,
+    held: Verdict,
+) -> Verdict {
+    let approval = match &held {
+        Verdict::Hold(it) => facts.approvals().covering(policy, it, ask.now_ms),
+        Verdict::Allow(_) | Verdict::Defer(_) | Verdict::Limit(_) | Verdict::Refuse(_) => None,
+    };
+    match (approval, verdict) {
+        (Some(approval), Verdict::Allow(it)) => Verdict::Allow(it.resting_on(approval)),
+        (Some(approval), Verdict::Limit(it)) => Verdict::Limit(it.resting_on(approval)),
+        (Some(_), Verdict::Defer(it)) => Verdict::Defer(it),
+        (Some(_), Verdict::Hold(_) | Verdict::Refuse(_)) | (None, _) => held,
     }
 }
 

@@ -54,6 +54,8 @@ pub enum Rule {
     Total,
     /// The call has a request, and it stands on the credential's floor.
     Request,
+    /// No reviewer refused exactly this call before.
+    Reviewer,
     /// A person confirms what the policy says a person confirms.
     Confirmation,
     /// What is decided at the end of the turn waits for it.
@@ -91,6 +93,7 @@ impl Rule {
             Self::Rate => "rate",
             Self::Total => "total",
             Self::Request => "request",
+            Self::Reviewer => "reviewer",
             Self::Confirmation => "confirmation",
             Self::Turn => "turn",
             Self::Limits => "limits",

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{Rule, Verdict};
 use crate::{
     call::Call,
+    chain::Place,
     digest::Digest,
     id::{ArgumentName, CredentialLabel, ToolName},
     meaning::Meaning,
@@ -89,6 +90,13 @@ impl Allowed {
     /// What the decision rests on.
     pub const fn grounds(&self) -> &Grounds {
         &self.judged.grounds
+    }
+
+    /// The same, resting on the approval that is recorded at `approval`.
+    #[must_use]
+    pub fn resting_on(mut self, approval: Place) -> Self {
+        self.judged.grounds.approval = Some(approval);
+        self
     }
 }
 
@@ -171,6 +179,9 @@ pub struct Reason {
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Grounds {
+    /// The record of the approval that it rests on, if one lets it through.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Place>,
     /// Who supplied each argument of the call, and from where its value comes.
     pub arguments: BTreeMap<ArgumentName, Ground>,
     /// The branch that the selector says, if the tool has one.

@@ -8,8 +8,9 @@ use alloc::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Body, UnixMillis, Verification, Why};
+use super::{Body, Reviewer, SignedStatement, UnixMillis, Verification, Why};
 use crate::{
+    approval,
     chain::{ChainName, Place},
     decide::{Allowed, Grounds, Held, Reason, Refusal, Rule},
     digest::{Digest, Domain},
@@ -45,6 +46,24 @@ pub enum Decision {
         policy: Digest,
         /// The session.
         session: SessionId,
+    },
+    /// A reviewer approved a held call. A record of what came of it follows.
+    Approved {
+        /// When.
+        at: UnixMillis,
+        /// The call's digest, as the reviewer's program took it.
+        call: Digest,
+        /// The record that held it.
+        decision: Place,
+        /// Who.
+        reviewer: Reviewer,
+        /// How far the approval goes.
+        scope: approval::Scope,
+        /// The session.
+        session: SessionId,
+        /// What he signed, if he did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signed: Option<SignedStatement>,
     },
     /// A session is over.
     Closed {
@@ -210,6 +229,21 @@ pub enum Decision {
         tenant: Option<TenantName>,
         /// The trusted values.
         values: BTreeMap<ValueName, Value>,
+    },
+    /// A reviewer refused a held call: it is over, and is not asked of another one.
+    ReviewerRefused {
+        /// When.
+        at: UnixMillis,
+        /// The call's digest, as the reviewer's program took it.
+        call: Digest,
+        /// The record that held it.
+        decision: Place,
+        /// Who.
+        reviewer: Reviewer,
+        /// The session.
+        session: SessionId,
+        /// Why, in his words.
+        why: Why,
     },
     /// A call was refused; nothing was performed.
     Refused {
@@ -410,6 +444,7 @@ impl Decision {
     pub const fn session(&self) -> Option<SessionId> {
         match self {
             Self::Allowed { session, .. }
+            | Self::Approved { session, .. }
             | Self::Closed { session, .. }
             | Self::Deferred { session, .. }
             | Self::Done { session, .. }
@@ -420,6 +455,7 @@ impl Decision {
             | Self::Narrowed { session, .. }
             | Self::Opened { session, .. }
             | Self::Refused { session, .. }
+            | Self::ReviewerRefused { session, .. }
             | Self::Said { session, .. }
             | Self::TurnEnded { session, .. } => Some(*session),
             Self::Started { .. } => None,

@@ -64,6 +64,9 @@ impl Body for Effect {
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bound {
+    /// The statement that the permit names, if it names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
     /// The call's digest.
     pub call: Digest,
     /// The credential's label.
@@ -80,10 +83,25 @@ pub struct Bound {
     pub tool: ToolName,
 }
 
+/// The approval that an effect rests on beside the permit.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Approval {
+    /// The fingerprint of the reviewer's key, once the vault has verified the statement's signature.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The statement's digest.
+    pub statement: Digest,
+}
+
 impl Bound {
     /// What `permit` binds.
     pub fn of(permit: &Verified) -> Self {
         Self {
+            approval: permit.approval().map(|statement| Approval {
+                key: None,
+                statement,
+            }),
             call: permit.call(),
             credential: permit.credential().clone(),
             decision: Place {

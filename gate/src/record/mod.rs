@@ -19,7 +19,7 @@ use crate::{
 };
 
 pub use decision::{Decision, Scene};
-pub use effect::{Bound, Effect, Freshness, Outcome};
+pub use effect::{Approval, Bound, Effect, Freshness, Outcome};
 pub use verification::{Finding, Verification};
 
 /// What a line says.
@@ -74,6 +74,29 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// A reviewer, as records name him.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reviewer {
+    /// The fingerprint of the key that he signed with, by control's word: the receipt has the vault's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// His uid.
+    pub uid: u32,
+}
+
+/// A statement that a reviewer signed, whole: whoever has his public key can verify it again.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SignedStatement {
+    /// The statement's digest: what the permit and the receipt name.
+    pub digest: Digest,
+    /// The armoured signature (SSHSIG).
+    pub signature: String,
+    /// The statement, in RFC 8785 form.
+    pub statement: String,
 }
 
 /// The digest of a result, as records and receipts name it.

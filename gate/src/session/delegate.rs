@@ -103,6 +103,8 @@ impl Facts {
             }
         }
         let mut facts = Self {
+            // What was approved was approved for the session that asked; what was refused stays refused.
+            approvals: self.approvals.refusals(),
             boundary: boundary.unwrap_or(self.boundary),
             caller: self.caller,
             history: History::default(),

@@ -4,6 +4,7 @@
 //! Taint says where content came from, not that an attack was seen. It only grows: nothing in a
 //! session takes a reason away, and there is no function here that could.
 
+mod approvals;
 mod delegate;
 mod handoff;
 mod history;
@@ -23,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     call::Call,
+    chain::Place,
     digest::{Digest, Domain},
     id::{ArgumentName, OwnedName, RoleName, TenantName, ToolName, ValueName},
     json::{self, Value},
@@ -32,6 +34,8 @@ use crate::{
     selection::Selection,
     task_words::TaskWords,
 };
+pub(crate) use approvals::Approvals;
+pub use approvals::{Reviewed, STANDING_MAX, Standing, StandingError};
 pub use delegate::{DelegateError, Delegation};
 pub use handoff::{Handoff, HandoffError, RESOURCE};
 pub(crate) use history::{History, amount};
@@ -45,6 +49,7 @@ pub use scope::{Scope, ScopeError, ToolScope};
 /// The facts of one session.
 #[derive(Clone, Debug)]
 pub struct Facts {
+    approvals: Approvals,
     boundary: Boundary,
     caller: Option<u32>,
     history: History,
@@ -136,6 +141,7 @@ impl Facts {
             taint.insert(Taint::Workspace);
         }
         let mut facts = Self {
+            approvals: Approvals::default(),
             boundary: boundary.unwrap_or(reach),
             caller,
             history: History::default(),
@@ -202,6 +208,34 @@ impl Facts {
     /// or not.
     pub fn record_call(&mut self, policy: &Policy, call: &Call, now_ms: u64, approved: bool) {
         self.history.record(policy, call, now_ms, approved);
+    }
+
+    /// Whether an approval of more than one call may be given for this one.
+    ///
+    /// # Errors
+    /// When the call is signed for, or too many stand.
+    pub fn may_stand(&self, policy: &Policy, call: &Call) -> Result<(), StandingError> {
+        self.approvals.room(policy, call)
+    }
+
+    /// From `now_ms` on an approval stands.
+    ///
+    /// # Errors
+    /// As [`Facts::may_stand`].
+    pub fn record_approval(
+        &mut self,
+        policy: &Policy,
+        standing: Standing,
+        now_ms: u64,
+    ) -> Result<(), StandingError> {
+        self.may_stand(policy, &standing.call)?;
+        self.approvals.stand(standing, now_ms);
+        Ok(())
+    }
+
+    /// A reviewer refused exactly this call, by the record at `record`. Nothing takes it back.
+    pub fn record_refusal(&mut self, call: Digest, record: Place) {
+        self.approvals.refuse(call, record);
     }
 
     /// Narrows what the session may ask for. Nothing that is left out comes back.
@@ -304,6 +338,10 @@ impl Facts {
     /// The roles.
     pub const fn roles(&self) -> &BTreeSet<RoleName> {
         &self.roles
+    }
+
+    pub(crate) const fn approvals(&self) -> &Approvals {
+        &self.approvals
     }
 
     /// How far the subject's data reach.

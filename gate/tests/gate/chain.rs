@@ -356,6 +356,7 @@ fn the_largest_refused_call_still_has_a_line() {
 #[test]
 fn an_intent_and_its_receipt_name_permit_call_and_decision() {
     let bound = Bound {
+        approval: None,
         call: Digest::of(Domain::Call, b"c"),
         credential: "demo".to_owned().try_into().unwrap(),
         decision: Place {

@@ -24,4 +24,5 @@ mod properties;
 mod read_back;
 mod render;
 mod scene;
+mod sshsig;
 mod vectors;

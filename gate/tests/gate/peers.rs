@@ -67,6 +67,7 @@ fn a_permit_is_of_one_call_byte_for_byte() {
     };
     let key = ed25519_dalek::SigningKey::from_bytes(&[7; 32]);
     let terms = Terms {
+        approval: None,
         audience: Digest::ZERO,
         epoch: [0; 16],
         nonce: [1; 16],

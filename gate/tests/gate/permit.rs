@@ -34,6 +34,7 @@ fn audience() -> Digest {
 
 fn terms() -> Terms {
     Terms {
+        approval: None,
         audience: audience(),
         epoch: [1; 16],
         nonce: [2; 16],

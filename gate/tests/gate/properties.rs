@@ -1,10 +1,13 @@
 //! Laws of the whole decision, for all calls of the office's policy and whatever its sessions saw.
 
 use gate::{
+    approval::Reach,
     call::Call,
+    chain::Place,
     decide::{Ask, Explanation, Moment, Verdict, decide},
     json::{Limits, Value, canonical, parse},
-    session::{Handoff, RESOURCE},
+    policy::Role,
+    session::{Handoff, RESOURCE, Reviewed, Standing},
 };
 use proptest::prelude::*;
 
@@ -256,5 +259,62 @@ proptest! {
         let mut sorted = explained.reasons.clone();
         sorted.sort_by_key(|it| it.rule);
         prop_assert_eq!(sorted, explained.reasons, "in the order of the rules");
+    }
+    #[test]
+    fn an_approval_lets_through_what_it_was_given_for_and_lifts_no_refusal(
+        task in task(),
+        (tool, arguments) in asked(),
+        (other, others) in asked(),
+        seen in seen(),
+        later in seen(),
+        wide: bool,
+    ) {
+        let mut office = Office::of(&task);
+        seen.iter().for_each(|it| see(&mut office, it));
+        let Verdict::Hold(held) = at(&office, tool, &arguments, Moment::Call) else {
+            return Ok(());
+        };
+        let standing = Standing {
+            approval: Place { digest: held.digest(), position: 7 },
+            call: held.call().clone(),
+            reach: if wide { Reach::Target } else { Reach::Call },
+            reviewed: Reviewed::of(&held),
+            until_ms: Some(1),
+        };
+        let mut approved = Office { facts: office.facts.clone(), policy: Office::policy() };
+        approved.facts.record_approval(&office.policy, standing, 0).unwrap();
+        let now = at(&approved, tool, &arguments, Moment::Call);
+        if let Verdict::Allow(it) | Verdict::Limit(it) = &now {
+            prop_assert_eq!(it.grounds().approval.unwrap().position, 7);
+        } else {
+            prop_assert!(matches!(now, Verdict::Defer(_)), "{now:?}");
+        }
+        later.iter().for_each(|it| {
+            see(&mut office, it);
+            see(&mut approved, it);
+        });
+        let without = at(&office, other, &others, Moment::Call);
+        let with = at(&approved, other, &others, Moment::Call);
+        if let Verdict::Hold(it) = &without
+            && !matches!(with, Verdict::Hold(_))
+        {
+            // It stands for the same target, and for the same call if it is no wider.
+            prop_assert_eq!(&it.call().tool, &held.call().tool);
+            prop_assert!(wide || it.digest() == held.digest());
+            for (name, value) in &it.call().arguments {
+                let role = office.policy.tools()[&it.call().tool].arguments[name].role;
+                prop_assert!(
+                    role == Role::Payload || held.call().arguments.get(name) == Some(value)
+                );
+            }
+        } else {
+            prop_assert_eq!(&with, &without);
+        }
+        // Its time is over.
+        let after = Ask::new(tool, &arguments).at(Moment::Call, 1);
+        prop_assert_eq!(
+            decide(&approved.policy, &approved.facts, &after),
+            decide(&office.policy, &office.facts, &after)
+        );
     }
 }

@@ -21,7 +21,7 @@ pub async fn carry(service: Arc<Service>, mut unasked: mpsc::UnboundedReceiver<U
     }
 }
 
-/// Keeps it; where it cannot be kept, the gate is told to refuse it.
+/// Keeps it; where it cannot be kept, the gate is told to let it lapse.
 async fn waits_for(service: &Service, waits: Waits) {
     let (session, pending, digest) = (waits.session, waits.decision.position, waits.digest);
     let why = match service.desk.keep(waits).await {
@@ -38,10 +38,10 @@ async fn waits_for(service: &Service, waits: Waits) {
             uid: geteuid().as_raw(),
             key: None,
         },
-        verdict: Verdict::Refuse { why },
+        verdict: Verdict::Lapse { why },
     };
     if let Err(error) = service.gate.answer(refusal).await {
-        tracing::error!(%session, pending, %error, "a call that cannot wait is not refused");
+        tracing::error!(%session, pending, %error, "a call that cannot wait does not lapse");
     }
 }
 
@@ -104,6 +104,10 @@ impl Desk {
             // It was over before the gate said so: its session ended, or it was refused.
             Err(DeskError::Store(StoreError::State { state, .. })) => {
                 tracing::debug!(%session, pending, %state, said = %end, "it was over already");
+            }
+            // It was over before this service heard that it waits.
+            Err(DeskError::Store(StoreError::NotFound { .. })) => {
+                tracing::debug!(%session, pending, said = %end, "a call was over at once");
             }
             Err(error) => tracing::error!(%session, pending, %error, "its end is not kept"),
         }

@@ -398,7 +398,7 @@ fn a_session_that_asks_too_often_is_refused_and_nobody_is_shown_it() {
     let told = answered(&control);
     assert_eq!(told.pending, 3);
     match told.verdict {
-        Verdict::Refuse { why } => assert!(why.contains("2 times within a minute"), "{why}"),
+        Verdict::Lapse { why } => assert!(why.contains("2 times within a minute"), "{why}"),
         other => panic!("{other:?}"),
     }
     let mut his = client_of(OWNER, &control.socket());
@@ -490,7 +490,7 @@ fn without_a_store_every_call_that_would_wait_is_refused_and_says_why() {
     let (session, _client) = running(&control, Profile::Dev);
     control.gate_says(&session::Answer::Waits(Box::new(waits(session, 7))));
     match answered(&control).verdict {
-        Verdict::Refuse { why } => assert!(why.contains("not a store of approvals"), "{why}"),
+        Verdict::Lapse { why } => assert!(why.contains("not a store of approvals"), "{why}"),
         other => panic!("{other:?}"),
     }
     let request = Request::Pending {
@@ -511,5 +511,5 @@ fn a_gate_whose_digest_is_not_of_its_bytes_is_not_believed() {
     let mut false_one = waits(session, 7);
     false_one.digest = waits(session, 8).digest;
     control.gate_says(&session::Answer::Waits(Box::new(false_one)));
-    assert!(matches!(answered(&control).verdict, Verdict::Refuse { .. }));
+    assert!(matches!(answered(&control).verdict, Verdict::Lapse { .. }));
 }

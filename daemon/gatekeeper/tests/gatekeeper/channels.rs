@@ -125,6 +125,8 @@ fn a_session_that_opens_while_the_vault_is_on_its_way_waits_for_it() {
     let mut bench = Bench::start();
     let request = Request::Open(Bench::opening(SESSION));
     frame::write(&mut bench.control, &request).unwrap();
+    let first: session::Answer = frame::read(&mut bench.control).unwrap();
+    assert!(matches!(first, session::Answer::Current), "{first:?}");
     assert!(is_quiet::<session::Answer>(&bench.control));
     let mut vault = bench.vault();
     let answer: session::Answer = frame::read(&mut bench.control).unwrap();

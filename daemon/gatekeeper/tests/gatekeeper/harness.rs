@@ -83,11 +83,16 @@ pub(crate) struct Vault {
 pub(crate) struct Asked {
     pub(crate) number: u64,
     pub(crate) permit: Verified,
+    pub(crate) approval: Option<session::Signed>,
     pub(crate) call: Call,
 }
 
 fn policy_name() -> PolicyName {
     PolicyName::parse("demo").unwrap()
+}
+
+fn signing_name() -> PolicyName {
+    PolicyName::parse("signing").unwrap()
 }
 
 fn office_name() -> PolicyName {
@@ -121,6 +126,19 @@ pub(crate) fn places(dir: &Path) -> Folders {
     );
     let policy = Policy::compile(&office_name(), &text).unwrap();
     fs::write(places.policies.join("office.policy"), policy.to_bytes()).unwrap();
+    // The same with time to answer, and scripts that a reviewer signs.
+    let text = include_str!("../../../../fixtures/policies/office.toml")
+        .replace("name = \"office\"", "name = \"signing\"")
+        .replace(
+            "risks = [\"execute\"]",
+            "risks = [\"destructive\", \"execute\"]",
+        )
+        .replace(
+            "[tools.run_script]",
+            "[tools.run_script]\nconfirm = \"signature\"",
+        );
+    let policy = Policy::compile(&signing_name(), &text).unwrap();
+    fs::write(places.policies.join("signing.policy"), policy.to_bytes()).unwrap();
     places
 }
 
@@ -292,9 +310,17 @@ impl Bench {
 
     /// A session under the office's policy, with its front.
     pub(crate) fn office(&mut self, task: &str) -> Front {
-        let policy = office_name();
+        self.within(office_name(), SESSION, task)
+    }
+
+    /// A session in which people have time to answer and sign for scripts, with its front.
+    pub(crate) fn signing(&mut self, session: SessionId, task: &str) -> Front {
+        self.within(signing_name(), session, task)
+    }
+
+    fn within(&mut self, policy: PolicyName, session: SessionId, task: &str) -> Front {
         let open = session::Open {
-            session: SESSION,
+            session,
             policy: policy.clone(),
             caller_uid: 1_000,
             values: BTreeMap::from([(ValueName::parse("account").unwrap(), "77".into())]),
@@ -309,10 +335,7 @@ impl Bench {
         let answer = self.ask_control(&session::Request::Open(open));
         assert!(matches!(answer, session::Answer::Done), "{answer:?}");
         Front {
-            stream: self.give(&GateNotice::Front {
-                session: SESSION,
-                policy,
-            }),
+            stream: self.give(&GateNotice::Front { session, policy }),
             next: 1,
         }
     }
@@ -345,17 +368,76 @@ impl Bench {
                 next: 1,
             }),
             session::Answer::Refused { why } => Err(why),
-            other @ (session::Answer::Over(_) | session::Answer::Waits(_)) => panic!("{other:?}"),
+            other @ (session::Answer::Current
+            | session::Answer::Over(_)
+            | session::Answer::Waits(_)) => panic!("{other:?}"),
+        }
+    }
+
+    /// The next that the gate says unasked, but that everything was said.
+    pub(crate) fn unasked(&mut self) -> session::Answer {
+        loop {
+            let said = self
+                .unasked
+                .pop_front()
+                .unwrap_or_else(|| frame::read(&mut self.control).unwrap());
+            if !matches!(said, session::Answer::Current) {
+                return said;
+            }
+        }
+    }
+
+    /// What was said on a channel that is gone.
+    pub(crate) fn forget_unasked(&mut self) {
+        self.unasked.clear();
+    }
+
+    /// The next call that waits, as a reviewer is shown it.
+    pub(crate) fn waits(&mut self) -> session::Waits {
+        match self.unasked() {
+            session::Answer::Waits(waits) => *waits,
+            other @ (session::Answer::Current
+            | session::Answer::Done
+            | session::Answer::Over(_)
+            | session::Answer::Refused { .. }) => panic!("{other:?}"),
+        }
+    }
+
+    /// What became of the next call that waits no longer.
+    pub(crate) fn over(&mut self) -> (u64, session::Outcome) {
+        match self.unasked() {
+            session::Answer::Over(over) => (over.pending, over.outcome),
+            other @ (session::Answer::Current
+            | session::Answer::Done
+            | session::Answer::Refused { .. }
+            | session::Answer::Waits(_)) => panic!("{other:?}"),
+        }
+    }
+
+    /// A reviewer's answer; why it does not count, if it does not.
+    pub(crate) fn review(&mut self, answered: session::Answered) -> Option<String> {
+        match self.ask_control(&session::Request::Answer(answered)) {
+            session::Answer::Done => None,
+            session::Answer::Refused { why } => Some(why),
+            other @ (session::Answer::Current
+            | session::Answer::Over(_)
+            | session::Answer::Waits(_)) => panic!("{other:?}"),
         }
     }
 
     /// Says something to the session; what is answered, if it is not taken.
     pub(crate) fn tell(&mut self, told: session::Told) -> Option<String> {
-        let session = SESSION;
+        self.ask_tell(SESSION, told)
+    }
+
+    /// The same to another one.
+    pub(crate) fn ask_tell(&mut self, session: SessionId, told: session::Told) -> Option<String> {
         match self.ask_control(&session::Request::Tell { session, told }) {
             session::Answer::Done => None,
             session::Answer::Refused { why } => Some(why),
-            other @ (session::Answer::Over(_) | session::Answer::Waits(_)) => panic!("{other:?}"),
+            other @ (session::Answer::Current
+            | session::Answer::Over(_)
+            | session::Answer::Waits(_)) => panic!("{other:?}"),
         }
     }
 
@@ -573,7 +655,7 @@ impl Vault {
                     number,
                     permit,
                     call,
-                    approval: _,
+                    approval,
                 } => {
                     let expect = Expect {
                         audience: audience(),
@@ -584,6 +666,7 @@ impl Vault {
                     let call = permit.admit(&call).unwrap();
                     return Asked {
                         number,
+                        approval,
                         permit,
                         call,
                     };
@@ -591,6 +674,22 @@ impl Vault {
                 permit::Request::Hello { .. } => panic!("hello twice"),
             }
         }
+    }
+
+    /// Whether no call comes for a while.
+    pub(crate) fn is_idle(&mut self) -> bool {
+        self.stream.set_read_timeout(Some(QUIET)).unwrap();
+        let idle = loop {
+            match frame::read::<permit::Request>(&mut self.stream) {
+                Ok(permit::Request::Durable { position }) => self.durable = position,
+                Err(FrameError::Io(error)) => {
+                    break error.kind() == std::io::ErrorKind::WouldBlock;
+                }
+                Ok(_) | Err(_) => break false,
+            }
+        };
+        self.stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        idle
     }
 
     /// Waits until the gate says that `position` is on disk.

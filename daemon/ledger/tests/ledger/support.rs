@@ -99,6 +99,7 @@ pub(crate) fn allowed(n: u64) -> Decision {
         credential: CredentialLabel::parse("mail").unwrap(),
         digest: digest(n),
         grounds: gate::decide::Grounds {
+            approval: None,
             arguments: [].into(),
             branch: None,
             classes: [].into(),
@@ -114,6 +115,7 @@ pub(crate) fn allowed(n: u64) -> Decision {
 
 pub(crate) fn bound(n: u64, decision: Place) -> Bound {
     Bound {
+        approval: None,
         call: digest(n),
         credential: CredentialLabel::parse("mail").unwrap(),
         decision,

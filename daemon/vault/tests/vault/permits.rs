@@ -27,6 +27,7 @@ fn a_permit_of_the_real_gate_is_performed_once_and_has_its_receipt() {
         };
         let now = bench.clock.get();
         let terms = Terms {
+            approval: None,
             audience: bench.gate.audience,
             epoch: bench.gate.epoch,
             nonce: [1; 16],
