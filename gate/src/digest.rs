@@ -14,10 +14,18 @@ pub enum Domain {
     Approval,
     /// A call: the tool's name and every argument, in RFC 8785 form.
     Call,
+    /// One field of a record, behind its salt (`crate::chain::fields`).
+    Field,
+    /// The fields of an object, each by its name and its digest.
+    Fields,
     /// An Ed25519 public key: what a key is called (key id, audience).
     Key,
-    /// A line of a chain (a decision record or a receipt), in RFC 8785 form.
+    /// A decision record or a receipt: its place in the chain, and its fields by their digest.
     Line,
+    /// The salt of one field, drawn from the record's.
+    Salt,
+    /// A line of a chain that is signed itself: a checkpoint, or one about keys.
+    Signed,
     /// A compiled policy.
     Policy,
     /// What an effect answered.
@@ -29,8 +37,12 @@ impl Domain {
         match self {
             Self::Approval => b"custody approval v1\0",
             Self::Call => b"custody call v1\0",
+            Self::Field => b"custody field v1\0",
+            Self::Fields => b"custody fields v1\0",
             Self::Key => b"custody key v1\0",
             Self::Line => b"custody line v1\0",
+            Self::Salt => b"custody salt v1\0",
+            Self::Signed => b"custody signed line v1\0",
             Self::Policy => b"custody policy v1\0",
             Self::Result => b"custody result v1\0",
         }
@@ -48,10 +60,23 @@ impl Digest {
 
     /// The digest of `bytes` in `domain`.
     pub fn of(domain: Domain, bytes: &[u8]) -> Self {
+        Self::of_parts(domain, [bytes])
+    }
+
+    /// The digest of `parts`, one behind the other, in `domain`. Where a part's length is not fixed,
+    /// it stands in the part before it.
+    pub fn of_parts<'a>(domain: Domain, parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hasher = Sha256::new();
         hasher.update(domain.tag());
-        hasher.update(bytes);
+        for part in parts {
+            hasher.update(part);
+        }
         Self(hasher.finalize().into())
+    }
+
+    /// A digest that was taken elsewhere.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
     }
 
     /// The digest's bytes.

@@ -76,6 +76,10 @@ mutants! {
     GateTaint "gate-taint": "a tainted session calls only what its policy lets it";
     /// Untrusted text is the person's.
     GateUntrustedWords "gate-untrusted-words": "untrusted content never makes an answer more lenient";
+    /// A line may rest on any other.
+    LedgerChainLink "ledger-chain-link": "no line of the ledger is taken out, put in or moved";
+    /// A checkpoint is taken whoever signed it.
+    LedgerCheckpointSignature "ledger-checkpoint-signature": "what the ledger calls signed is signed";
     /// Every refusal is logged.
     SupervisorDenialPace "supervisor-denial-pace": "a flood of refusals does not fill the log";
     /// A statement is taken for whatever call it comes with.

@@ -90,6 +90,18 @@ const TESTS: [(Mutant, &str, &str, &str); 16] = [
         "properties::untrusted_content_never_makes_an_answer_more_lenient",
     ),
     (
+        Mutant::LedgerChainLink,
+        "gate",
+        "--test=gate",
+        "chain::another_history_of_the_same_key_is_not_grafted_on",
+    ),
+    (
+        Mutant::LedgerCheckpointSignature,
+        "gate",
+        "--test=gate",
+        "chain::a_checkpoint_signed_by_anyone_else_signs_nothing",
+    ),
+    (
         Mutant::SupervisorDenialPace,
         "custody-supervisor",
         "--lib",

@@ -11,6 +11,7 @@ use gate::{
     meaning::Subject,
 };
 
+use crate::ledger::Trusted;
 use crate::review::answer::Typed;
 
 const EXIT_CODES: &str = "\
@@ -213,8 +214,8 @@ pub struct Tell {
 /// What about the ledger.
 #[derive(Debug, Subcommand)]
 pub enum LedgerWhat {
-    /// Verify both chains and what each receipt rests on, offline, with the public keys beside
-    /// them; name the first bad line
+    /// Verify both chains and what each receipt rests on, offline, with public keys alone; name the
+    /// first bad line, and what is not signed
     Verify {
         /// A state folder (/var/lib/custody) or a copy of one
         dir: PathBuf,
@@ -222,10 +223,35 @@ pub enum LedgerWhat {
         /// head`): it must stand in its chain, or the chain's end was cut off. May be repeated
         #[arg(long = "head", value_name = "CHAIN:POSITION:DIGEST", value_parser = head)]
         heads: Vec<(ChainName, Place)>,
-        /// A public key that you kept elsewhere, instead of the one beside the chain. May be repeated
-        #[arg(long = "key", value_name = "CHAIN=FILE", value_parser = key)]
-        keys: Vec<(ChainName, PathBuf)>,
+        /// Lines of the journal, as journalctl(1) prints them; - is standard input. Every head noted in
+        /// them must stand in its chain
+        #[arg(long = "heads", value_name = "FILE")]
+        noted: Option<PathBuf>,
+        /// Which public keys count.
+        #[command(flatten)]
+        keys: LedgerKeys,
     },
+}
+
+/// Which public keys count.
+#[derive(Args, Debug)]
+pub struct LedgerKeys {
+    /// A folder of public keys that you kept elsewhere, instead of the one beside the chains: files
+    /// decisions.pub, receipts.pub, instance.pub, and NAME.revoked
+    #[arg(long = "keys", value_name = "DIR")]
+    pub folder: Option<PathBuf>,
+    /// A public key that you kept elsewhere, instead of the folder's for its chain. May be repeated
+    #[arg(long = "key", value_name = "CHAIN=FILE", value_parser = key)]
+    pub keys: Vec<(ChainName, PathBuf)>,
+}
+
+impl From<LedgerKeys> for Trusted {
+    fn from(given: LedgerKeys) -> Self {
+        Self {
+            folder: given.folder,
+            keys: given.keys,
+        }
+    }
 }
 
 /// What about a policy.
@@ -332,7 +358,7 @@ fn key(text: &str) -> Result<(ChainName, PathBuf), String> {
 }
 
 fn chain(name: &str) -> Result<ChainName, String> {
-    [ChainName::Decisions, ChainName::Receipts]
+    ChainName::ALL
         .into_iter()
         .find(|chain| chain.as_str() == name)
         .ok_or_else(|| format!("`{name}` is not a chain; there are `decisions` and `receipts`"))

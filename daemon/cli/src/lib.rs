@@ -33,7 +33,7 @@ use clap::{CommandFactory as _, Parser as _};
 
 use custody_shown::inert;
 
-use args::{Arguments, LedgerWhat, PolicyWhat, What};
+use args::{Arguments, PolicyWhat, What};
 use exit::Exit;
 
 /// The whole command line: for man pages and completions.
@@ -47,9 +47,7 @@ pub fn main() -> Exit {
     let done = match what {
         What::Approve(what) => review::answer::approve(&socket, &what),
         What::Doctor(wanted) => doctor::doctor(&socket, &wanted),
-        What::Ledger {
-            what: LedgerWhat::Verify { dir, heads, keys },
-        } => ledger::verify(&dir, &heads, &keys),
+        What::Ledger { what } => ledger::run(what),
         What::Policy {
             what: PolicyWhat::Check { file, config },
         } => policy::check(&file, config.as_deref()),

@@ -2,19 +2,25 @@
 
 use std::{
     fmt,
+    fs::File,
     io::{self, BufReader},
+    marker::PhantomData,
     path::{Path, PathBuf},
 };
 
-use ed25519_dalek::VerifyingKey;
 use gate::{
-    chain::{LineError, Place, Verifier},
+    chain::{
+        Found, LineError, Place, Seen, Verifier,
+        keys::{KeyChange, Keyring},
+    },
+    digest::Digest,
     record::Body,
 };
 
 use crate::{
     lines::{self, Read},
     segment::{self, FilesError},
+    tail::{self, count},
 };
 
 /// What a chain turned out to be.
@@ -22,15 +28,44 @@ use crate::{
 pub struct Chain {
     /// How many files were read.
     pub files: u32,
-    /// How many lines are good.
-    pub lines: u64,
-    /// The newest good line.
+    /// How many records are good.
+    pub records: u64,
+    /// How many checkpoints.
+    pub checkpoints: u64,
+    /// The newest good record.
     pub head: Place,
-    /// The bytes of a line that was never whole, at the end of the last file: what a crash leaves.
-    /// They are no part of the chain, and nothing was acted on.
+    /// The newest record that a checkpoint covers: what is behind it is not signed.
+    pub signed: Place,
+    /// The key that signs it, and its epoch; none where nothing is signed.
+    pub key: Option<(Digest, u64)>,
+    /// What starts found and told, and what was changed about keys: the first [`TOLD_LISTED`].
+    pub told: Vec<Told>,
+    /// Bytes at the end of the last file that are no line of the chain: what a crash leaves.
+    /// They are no part of the chain, no signature covers them, and nothing durable rests on them.
     pub torn: u64,
     /// The first thing that is wrong. What follows it was not looked at.
     pub bad: Option<Bad>,
+}
+
+/// How many notices of one chain are kept.
+pub const TOLD_LISTED: usize = 1_000;
+
+/// What the chain says of itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Told {
+    /// Behind which record.
+    pub position: u64,
+    /// What.
+    pub what: Notice,
+}
+
+/// What the chain says of itself.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Notice {
+    /// A start found its end unsigned or damaged.
+    Found(Found),
+    /// Keys changed, or were certified.
+    Keys(Box<KeyChange>),
 }
 
 /// The first thing that is wrong with a chain.
@@ -70,6 +105,13 @@ pub(crate) struct Extent {
     len: u64,
 }
 
+impl Extent {
+    /// Whether a line that begins there is in it.
+    pub(crate) const fn has(self, at: At) -> bool {
+        at.file < self.files || (at.file == self.files && at.offset < self.len)
+    }
+}
+
 /// What is there now. A file that is missing between two others ends it.
 pub(crate) fn extent(folder: &Path) -> Result<(Extent, Option<FilesError>), FilesError> {
     let (files, wrong) = segment::list(folder)?;
@@ -86,87 +128,197 @@ pub(crate) fn extent(folder: &Path) -> Result<(Extent, Option<FilesError>), File
     Ok((Extent { files, len }, wrong))
 }
 
-/// Verifies the chain in `folder` as far as `extent`, showing each good line to `seen`, which may
-/// find it wrong for reasons of its own.
-pub(crate) fn verify<B: Body>(
-    folder: &Path,
-    keys: &[VerifyingKey],
-    (extent, wrong): (Extent, Option<FilesError>),
-    mut seen: impl FnMut(At, B) -> io::Result<Result<(), String>>,
-) -> io::Result<Chain> {
-    let mut verifier = Verifier::new(B::CHAIN, keys, Place::START);
-    let mut chain = Chain {
-        files: 0,
-        lines: 0,
-        head: Place::START,
-        torn: 0,
-        bad: None,
-    };
-    let mut line = Vec::new();
-    for file in 1..=extent.files {
-        let path = folder.join(segment::name(file));
-        let last = file == extent.files;
-        let reader = segment::read(folder, file)?;
-        let most = if last { extent.len } else { u64::MAX };
-        let mut reader = BufReader::new(io::Read::take(reader, most));
-        chain.files = file;
-        let mut number = 0_u64;
-        let mut offset = 0_u64;
-        loop {
-            let read = lines::next(&mut reader, &mut line)?;
-            number = number.saturating_add(1);
-            let len = u64::try_from(line.len()).unwrap_or(u64::MAX);
-            let why = match read {
-                Read::End => break,
-                Read::Whole => match verifier.line::<B>(&line) {
-                    Err(why) => why.to_string(),
-                    Ok(body) => {
-                        let place = verifier.head();
-                        let at = At {
-                            file,
-                            offset,
-                            place,
-                        };
-                        match seen(at, body)? {
-                            Ok(()) => {
-                                chain.lines = chain.lines.saturating_add(1);
-                                chain.head = place;
-                                offset = offset.saturating_add(len).saturating_add(1);
-                                continue;
-                            }
-                            Err(why) => why,
-                        }
-                    }
-                },
-                Read::Torn if last && !lines::is_whole(&line) => {
-                    chain.torn = len;
-                    break;
-                }
-                Read::Torn if last => match verifier.line::<B>(&line) {
-                    // A line of which only the line feed is missing: the next start gives it one.
-                    Ok(_body) => {
-                        chain.torn = len;
-                        break;
-                    }
-                    Err(why) => why.to_string(),
-                },
-                Read::Torn => "the file ends inside this line, and another file follows".into(),
-                Read::TooLong => LineError::Long.to_string(),
-            };
-            chain.bad = Some(Bad {
-                path,
-                line: Some(number),
-                why: plain(&why),
-            });
-            return Ok(chain);
+/// Verifies a chain record by record, in flat memory.
+#[derive(Debug)]
+pub(crate) struct Walk<B> {
+    folder: PathBuf,
+    extent: Extent,
+    wrong: Option<FilesError>,
+    verifier: Verifier,
+    reader: Option<BufReader<io::Take<File>>>,
+    /// Which line of the file was read last, and where the next one begins.
+    number: u64,
+    offset: u64,
+    line: Vec<u8>,
+    chain: Chain,
+    body: PhantomData<fn() -> B>,
+}
+
+impl<B: Body> Walk<B> {
+    /// Of the chain in `folder` as far as `extent`.
+    pub(crate) fn new(
+        folder: &Path,
+        ring: Keyring,
+        (extent, wrong): (Extent, Option<FilesError>),
+    ) -> Self {
+        Self {
+            folder: folder.into(),
+            extent,
+            wrong,
+            verifier: Verifier::new(B::CHAIN, ring),
+            reader: None,
+            number: 0,
+            offset: 0,
+            line: Vec::new(),
+            chain: Chain {
+                files: 0,
+                records: 0,
+                checkpoints: 0,
+                head: Place::START,
+                signed: Place::START,
+                key: None,
+                told: Vec::new(),
+                torn: 0,
+                bad: None,
+            },
+            body: PhantomData,
         }
     }
-    chain.bad = wrong.map(|wrong| Bad {
-        path: folder.into(),
-        line: None,
-        why: wrong.to_string(),
-    });
-    Ok(chain)
+
+    /// The next good record; none at the end, or where the chain is bad.
+    pub(crate) fn next(&mut self) -> io::Result<Option<(At, B)>> {
+        while self.chain.bad.is_none() {
+            let Some(reader) = &mut self.reader else {
+                if self.chain.files == self.extent.files {
+                    return Ok(None);
+                }
+                self.begin()?;
+                continue;
+            };
+            let read = lines::next(reader, &mut self.line)?;
+            self.number = self.number.saturating_add(1);
+            let last = self.chain.files == self.extent.files;
+            let offset = self.offset;
+            let checked = match read {
+                Read::End => {
+                    self.reader = None;
+                    continue;
+                }
+                Read::TooLong => Err(LineError::Long),
+                // The line feed of the very last line may be missing: the next start gives it one.
+                Read::Whole | Read::Torn => self.verifier.line::<B>(&self.line),
+            };
+            let len = count(self.line.len());
+            self.offset = offset.saturating_add(len).saturating_add(1);
+            match checked {
+                Ok(_) if read == Read::Torn && !last => {
+                    self.fail("the file ends inside this line, and another file follows");
+                }
+                Ok(Seen::Record(body)) => {
+                    let place = self.verifier.head();
+                    self.chain.records = self.chain.records.saturating_add(1);
+                    self.chain.head = place;
+                    let file = self.chain.files;
+                    let at = At {
+                        file,
+                        offset,
+                        place,
+                    };
+                    return Ok(Some((at, body)));
+                }
+                Ok(Seen::Checkpoint(says)) => {
+                    self.chain.checkpoints = self.chain.checkpoints.saturating_add(1);
+                    self.chain.signed = says.head;
+                    self.chain.key = Some((says.key, says.epoch));
+                    if let Some(found) = says.found {
+                        self.chain.tell(says.head.position, Notice::Found(found));
+                    }
+                }
+                Ok(Seen::Keys(change)) => {
+                    let behind = self.verifier.head().position;
+                    self.chain.tell(behind, Notice::Keys(change));
+                }
+                Err(why) if last && tail::is_damage(&why) => self.end_or_fail(offset, &why)?,
+                Err(why) => self.fail(&why.to_string()),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The position of the newest good record, as far as was read.
+    pub(crate) const fn head(&self) -> u64 {
+        self.chain.head.position
+    }
+
+    /// Whether something was wrong so far.
+    pub(crate) const fn is_bad(&self) -> bool {
+        self.chain.bad.is_some()
+    }
+
+    /// The record that was read last is wrong for a reason of the reader's own.
+    pub(crate) fn fail(&mut self, why: &str) {
+        self.chain.bad = Some(Bad {
+            path: self.folder.join(segment::name(self.chain.files)),
+            line: Some(self.number),
+            why: plain(why),
+        });
+    }
+
+    /// What the chain turned out to be, as far as it was read.
+    pub(crate) fn finish(mut self) -> Chain {
+        if self.chain.bad.is_none() {
+            self.chain.bad = self.wrong.map(|wrong| Bad {
+                path: self.folder,
+                line: None,
+                why: wrong.to_string(),
+            });
+        }
+        self.chain
+    }
+
+    fn begin(&mut self) -> io::Result<()> {
+        let file = self.chain.files.saturating_add(1);
+        let most = if file == self.extent.files {
+            self.extent.len
+        } else {
+            u64::MAX
+        };
+        let reader = io::Read::take(segment::read(&self.folder, file)?, most);
+        self.reader = Some(BufReader::new(reader));
+        self.chain.files = file;
+        self.number = 0;
+        self.offset = 0;
+        Ok(())
+    }
+
+    /// A line of the last file that is none: what a power cut leaves, unless more than that is gone.
+    fn end_or_fail(&mut self, offset: u64, why: &LineError) -> io::Result<()> {
+        let rest = rest(&self.folder, self.chain.files, offset, self.extent.len)?;
+        match tail::lost(&self.verifier, &rest) {
+            Ok(None) => {
+                self.chain.torn = count(rest.len());
+                self.reader = None;
+            }
+            Ok(Some(lost)) => self.fail(&format!(
+                "{why}; a checkpoint behind it signs everything up to position {}, so that records \
+                 which were signed are not here",
+                lost.position
+            )),
+            Err(synced) => self.fail(&format!(
+                "{why}; a checkpoint behind it says that everything up to position {synced} was on \
+                 disk"
+            )),
+        }
+        Ok(())
+    }
+}
+
+impl Chain {
+    fn tell(&mut self, position: u64, what: Notice) {
+        if self.told.len() < TOLD_LISTED {
+            self.told.push(Told { position, what });
+        }
+    }
+}
+
+/// What stands from `offset` on in a file of which `most` bytes are looked at.
+fn rest(folder: &Path, file: u32, offset: u64, most: u64) -> io::Result<Vec<u8>> {
+    let mut reader = segment::read(folder, file)?;
+    let _at = io::Seek::seek(&mut reader, io::SeekFrom::Start(offset))?;
+    let most = most.saturating_sub(offset).min(tail::REST_MAX);
+    let mut rest = Vec::new();
+    let _bytes = io::Read::read_to_end(&mut io::Read::take(reader, most), &mut rest)?;
+    Ok(rest)
 }
 
 /// The longest reason in bytes. A reason may repeat a name of the line, which anyone may have

@@ -1,7 +1,7 @@
 //! Finding a decision by its position, in flat memory.
 //!
-//! The place of each [`STEP`]th line is kept; what lies between is read again when asked for.
-//! Receipts name decisions nearly in order, so a few blocks in memory answer nearly everything.
+//! The newest decisions are kept; of the others the place of each [`STEP`]th line, and what lies between
+//! is read again when asked for. Receipts name decisions nearly in order, so that this is rare.
 
 use std::{
     collections::VecDeque,
@@ -10,30 +10,35 @@ use std::{
 };
 
 use gate::{
-    digest::{Digest, Domain},
+    chain::{self, Place},
+    digest::Digest,
     id::{CredentialLabel, SessionId, ToolName},
-    json::{self, Limits, Value},
+    json::Value,
     record::Decision,
 };
-use serde::Deserialize;
 
 use crate::{
+    chain::At,
     lines::{self, Read},
     segment,
 };
 
-/// Lines between two kept places.
+/// Records between two kept places.
 const STEP: u64 = 256;
 
 /// Blocks in memory.
 const BLOCKS: usize = 16;
 
-/// Where the lines of a verified chain of decisions are.
+/// The newest decisions that are kept.
+const RECENT: usize = 4_096;
+
+/// Where the records of a verified chain of decisions are.
 #[derive(Debug)]
 pub(crate) struct Index {
     folder: PathBuf,
     marks: Vec<Mark>,
-    blocks: VecDeque<Block>,
+    recent: VecDeque<Entry>,
+    blocks: VecDeque<Vec<Entry>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -41,20 +46,14 @@ struct Mark {
     position: u64,
     file: u32,
     offset: u64,
-    lines: u64,
+    records: u64,
 }
 
-#[derive(Debug)]
-struct Block {
-    position: u64,
-    entries: Vec<Entry>,
-}
-
-/// A line of the decisions.
+/// A decision.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// Its digest.
-    pub(crate) digest: Digest,
+    /// Where it stands.
+    pub(crate) place: Place,
     /// What it allows; none if it is not of an allowed call.
     pub(crate) allowed: Option<Allowed>,
 }
@@ -74,76 +73,93 @@ impl Index {
         Self {
             folder: folder.into(),
             marks: Vec::new(),
+            recent: VecDeque::new(),
             blocks: VecDeque::new(),
         }
     }
 
-    /// Notes a verified line: lines come in the order of their positions.
-    pub(crate) fn note(&mut self, position: u64, file: u32, offset: u64) {
+    /// Notes a verified record: they come in the order of their positions.
+    pub(crate) fn note(&mut self, at: At, decision: &Decision) {
         match self.marks.last_mut() {
-            Some(mark) if mark.file == file && mark.lines < STEP => {
-                mark.lines = mark.lines.saturating_add(1);
+            Some(mark) if mark.file == at.file && mark.records < STEP => {
+                mark.records = mark.records.saturating_add(1);
             }
             _ => self.marks.push(Mark {
-                position,
-                file,
-                offset,
-                lines: 1,
+                position: at.place.position,
+                file: at.file,
+                offset: at.offset,
+                records: 1,
             }),
         }
+        if self.recent.len() >= RECENT {
+            drop(self.recent.pop_front());
+        }
+        self.recent.push_back(Entry {
+            place: at.place,
+            allowed: allowed(decision),
+        });
     }
 
-    /// The line at `position`, if the chain has it.
+    /// The record at `position`, if the chain has it.
     pub(crate) fn entry(&mut self, position: u64) -> io::Result<Option<Entry>> {
+        if let Some(first) = self.recent.front()
+            && let Some(at) = position.checked_sub(first.place.position)
+        {
+            let at = usize::try_from(at).unwrap_or(usize::MAX);
+            return Ok(self.recent.get(at).cloned());
+        }
+        let find = |block: &Vec<Entry>| {
+            block
+                .iter()
+                .find(|entry| entry.place.position == position)
+                .cloned()
+        };
+        if let Some(found) = self.blocks.iter().find_map(find) {
+            return Ok(Some(found));
+        }
         let after = self.marks.partition_point(|mark| mark.position <= position);
         let mark = after.checked_sub(1).and_then(|at| self.marks.get(at));
         let Some(mark) = mark.copied() else {
             return Ok(None);
         };
-        let at = usize::try_from(position.saturating_sub(mark.position)).unwrap_or(usize::MAX);
-        if let Some(block) = self.blocks.iter().find(|b| b.position == mark.position) {
-            return Ok(block.entries.get(at).cloned());
-        }
         let block = self.read(mark)?;
-        let entry = block.entries.get(at).cloned();
+        let entry = find(&block);
         self.blocks.truncate(BLOCKS.saturating_sub(1));
         self.blocks.push_front(block);
         Ok(entry)
     }
 
-    fn read(&self, mark: Mark) -> io::Result<Block> {
+    /// The lines were verified when they were noted, and the digest of each is compared with the one that a
+    /// receipt names.
+    fn read(&self, mark: Mark) -> io::Result<Vec<Entry>> {
         let mut file = BufReader::new(segment::read(&self.folder, mark.file)?);
         let _offset = file.seek(SeekFrom::Start(mark.offset))?;
         let mut entries = Vec::new();
         let mut line = Vec::new();
-        for _ in 0..mark.lines {
+        let mut left = mark.records;
+        while left > 0 {
             match lines::next(&mut file, &mut line)? {
-                Read::Whole => entries.push(Entry {
-                    digest: Digest::of(Domain::Line, &line),
-                    allowed: allowed(&line),
-                }),
-                // The file changed under us: what is no longer there is not found.
+                Read::Whole => match chain::read_record::<Decision>(&line) {
+                    Ok(Some((place, decision))) => {
+                        left = left.saturating_sub(1);
+                        entries.push(Entry {
+                            place,
+                            allowed: allowed(&decision),
+                        });
+                    }
+                    Ok(None) => {}
+                    // The file changed under us: what is no longer there is not found.
+                    Err(_changed) => break,
+                },
                 Read::End | Read::Torn | Read::TooLong => break,
             }
         }
-        Ok(Block {
-            position: mark.position,
-            entries,
-        })
+        Ok(entries)
     }
 }
 
-/// What a line allows. The line was verified when it was noted, and its digest is compared with
-/// the one that a receipt names.
-fn allowed(line: &[u8]) -> Option<Allowed> {
-    /// The part of a line that is looked at.
-    #[derive(Deserialize)]
-    struct Line {
-        body: Decision,
-    }
-
-    let line: Line = json::from_canonical(line, &Limits::LINE).ok()?;
-    match line.body {
+fn allowed(decision: &Decision) -> Option<Allowed> {
+    match decision {
         Decision::Allowed {
             call,
             credential,
@@ -152,11 +168,11 @@ fn allowed(line: &[u8]) -> Option<Allowed> {
             session,
             ..
         } => Some(Allowed {
-            call: digest,
-            credential,
-            policy,
-            session,
-            tool: tool(&call),
+            call: *digest,
+            credential: credential.clone(),
+            policy: *policy,
+            session: *session,
+            tool: tool(call),
         }),
         Decision::Approved { .. }
         | Decision::Closed { .. }

@@ -12,10 +12,13 @@
 //! check of receipts against decisions.
 #![forbid(unsafe_code)]
 
+mod books;
 pub mod chain;
 mod index;
 pub mod key;
+pub mod keys;
 mod lines;
+mod pen;
 pub mod segment;
 pub mod sync;
 pub mod tail;

@@ -2,10 +2,7 @@
 
 use std::io::{self, BufRead, Read as _};
 
-use gate::{
-    chain::LINE_MAX,
-    json::{self, Limits},
-};
+use gate::chain::LINE_MAX;
 
 /// The most bytes of a line, its line feed included.
 const LINE_BYTES: usize = LINE_MAX + 1;
@@ -38,12 +35,6 @@ pub(crate) fn next(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Re
     } else {
         Read::Torn
     })
-}
-
-/// Whether the bytes are a whole JSON value. The end of a line is its signature, so that a line
-/// which does not verify was changed if it is whole, and torn if it is not.
-pub(crate) fn is_whole(line: &[u8]) -> bool {
-    json::parse(line, &Limits::LINE).is_ok()
 }
 
 #[cfg(test)]

@@ -48,6 +48,22 @@ pub(crate) fn name(number: u32) -> String {
     format!("{number:06}.jsonl")
 }
 
+/// The name of what was cut off a file at `offset`, and kept.
+pub(crate) fn lost_name(number: u32, offset: u64) -> String {
+    format!("{number:06}.{offset}.lost")
+}
+
+fn is_lost(name: &str) -> bool {
+    let parts = name
+        .strip_suffix(".lost")
+        .and_then(|rest| rest.split_once('.'));
+    parts.is_some_and(|(file, offset)| {
+        number(&format!("{file}.jsonl")).is_some()
+            && !offset.is_empty()
+            && offset.bytes().all(|b| b.is_ascii_digit())
+    })
+}
+
 fn number(name: &str) -> Option<u32> {
     let digits = name.strip_suffix(".jsonl")?;
     let plain = digits.len() == 6 && digits.bytes().all(|b| b.is_ascii_digit());
@@ -77,6 +93,7 @@ pub(crate) fn list(folder: &Path) -> Result<(u32, Option<FilesError>), FilesErro
         let file_name = entry.map_err(list)?.file_name();
         match file_name.to_str().and_then(number) {
             Some(number) => numbers.push(number),
+            None if file_name.to_str().is_some_and(is_lost) => {}
             None => {
                 wrong = Some(FilesError::Stranger {
                     folder: folder.into(),

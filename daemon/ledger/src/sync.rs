@@ -1,12 +1,11 @@
-//! Group commit: one thread that calls fdatasync(2), for everyone who waits.
+//! Group commit: one thread that signs a checkpoint and calls fdatasync(2), for everyone who waits.
 //!
-//! What was appended is synced within [`DELAY`], and at once when someone waits for it. While one
-//! sync runs, whatever is appended waits for the next one, together. A failed sync is final: the
+//! What was appended is signed and synced within [`DELAY`], and at once when someone waits for it. While
+//! one sync runs, whatever is appended waits for the next one, together: one signature for all of it. A failed sync is final: the
 //! kernel may have dropped the pages and report success the next time (fsync(2), BUGS), so nothing
 //! after it can be called durable until the chain is opened and read again.
 
 use std::{
-    fs::File,
     future::Future,
     io,
     pin::Pin,
@@ -16,7 +15,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gate::chain::Place;
+use gate::{
+    chain::{Place, keys::Certificate},
+    record::Body,
+};
+
+use crate::{pen::Pen, writer::AppendError};
 
 /// The longest that an appended line stays in memory alone (architecture.md, Two chains).
 pub const DELAY: Duration = Duration::from_millis(10);
@@ -33,6 +37,9 @@ pub enum SyncError {
     /// fdatasync(2) failed, now or earlier.
     #[error("fdatasync(2) of the chain failed; open it again to go on")]
     Failed(#[source] Arc<io::Error>),
+    /// No checkpoint could be written, now or earlier.
+    #[error("a checkpoint could not be written; open the chain again to go on")]
+    Unsigned(#[source] Arc<AppendError>),
 }
 
 /// Says when a line is on disk. Cheap to clone; it keeps no lock on the chain.
@@ -52,19 +59,18 @@ struct Shared {
 
 #[derive(Debug)]
 struct State {
-    file: Arc<File>,
-    written: Place,
+    pen: Pen,
     synced: Place,
     /// When the oldest line that is not on disk was appended.
     since: Option<Instant>,
     /// Someone waits for this position.
     asked: Option<u64>,
-    failed: Option<Arc<io::Error>>,
+    failed: Option<SyncError>,
     closed: bool,
     wakers: Vec<Waker>,
 }
 
-/// The writer's side: says what was appended, and ends the thread.
+/// The writer's side: appends, and ends the thread.
 #[derive(Debug)]
 pub(crate) struct Syncer {
     shared: Arc<Shared>,
@@ -72,13 +78,12 @@ pub(crate) struct Syncer {
 }
 
 impl Syncer {
-    /// Starts the thread. Up to `head` everything is on disk already.
-    pub(crate) fn start(file: Arc<File>, head: Place) -> io::Result<Self> {
+    /// Starts the thread. Everything that `pen` has is signed and on disk already.
+    pub(crate) fn start(pen: Pen) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
-                file,
-                written: head,
-                synced: head,
+                synced: pen.tip.head,
+                pen,
                 since: None,
                 asked: None,
                 failed: None,
@@ -98,31 +103,58 @@ impl Syncer {
         })
     }
 
-    /// A line was written to the current file.
-    pub(crate) fn written(&self, head: Place) {
-        let mut state = lock(&self.shared);
-        state.written = head;
+    /// The newest record.
+    pub(crate) fn head(&self) -> Place {
+        lock(&self.shared).pen.tip.head
+    }
+
+    /// Appends a record, unless the file would grow over `file_bytes`: then none, and nothing was written
+    /// but maybe a checkpoint.
+    pub(crate) fn append<B: Body>(
+        &self,
+        body: &B,
+        file_bytes: u64,
+    ) -> Result<Option<Place>, AppendError> {
+        let mut state = self.usable()?;
+        let (line, tip) = state.pen.line(body)?;
+        let bytes = u64::try_from(line.len()).unwrap_or(u64::MAX);
+        if state.pen.len > 0 && state.pen.len.saturating_add(bytes) > file_bytes {
+            return Ok(None);
+        }
+        state.pen.record(&line, tip)?;
+        self.written(&mut state);
+        Ok(Some(tip.head))
+    }
+
+    /// Appends a certificate.
+    pub(crate) fn certificate(&self, certificate: Certificate) -> Result<(), AppendError> {
+        let mut state = self.usable()?;
+        state.pen.certificate(certificate)?;
+        self.written(&mut state);
+        Ok(())
+    }
+
+    /// From now on lines go to the next file; everything that was written before is on disk.
+    pub(crate) fn next_file(&self) -> Result<(), AppendError> {
+        let mut state = self.usable()?;
+        state.pen.next_file()?;
+        self.written(&mut state);
+        Ok(())
+    }
+
+    fn written(&self, state: &mut State) {
         if state.since.is_none() {
             state.since = Some(Instant::now());
             self.shared.work.notify_one();
         }
     }
 
-    /// From now on lines go to `file`; everything that was written before is on disk.
-    pub(crate) fn rotated(&self, file: Arc<File>) {
-        let mut state = lock(&self.shared);
-        state.file = file;
-        state.since = None;
-        let head = state.written;
-        state.on_disk(head);
-        wake(&self.shared, &mut state);
-    }
-
-    /// An earlier sync failed: nothing may be appended.
-    pub(crate) fn check(&self) -> Result<(), SyncError> {
-        match &lock(&self.shared).failed {
-            Some(error) => Err(SyncError::Failed(Arc::clone(error))),
-            None => Ok(()),
+    /// Nothing may be appended when an earlier sync failed.
+    fn usable(&self) -> Result<MutexGuard<'_, State>, AppendError> {
+        let state = lock(&self.shared);
+        match &state.failed {
+            Some(error) => Err(AppendError::Sync(error.clone())),
+            None => Ok(state),
         }
     }
 
@@ -145,12 +177,12 @@ impl Drop for Syncer {
 }
 
 impl Durability {
-    /// The newest line that is on disk.
+    /// The newest record that is signed and on disk.
     pub fn synced(&self) -> Place {
         lock(&self.shared).synced
     }
 
-    /// Ready when every line up to `position` is on disk. Asking makes it happen now.
+    /// Ready when every record up to `position` is signed and on disk. Asking makes it happen now.
     pub fn durable(&self, position: u64) -> Durable {
         Durable {
             shared: Arc::clone(&self.shared),
@@ -164,7 +196,7 @@ impl Durability {
     /// When fdatasync(2) fails, or failed before.
     pub fn sync(&self) -> Result<(), SyncError> {
         let mut state = lock(&self.shared);
-        let written = state.written;
+        let written = state.pen.tip.head;
         loop {
             match settled(&mut state, written.position) {
                 Some(result) => return result,
@@ -213,9 +245,9 @@ fn settled(state: &mut State, position: u64) -> Option<Result<(), SyncError>> {
         return Some(Ok(()));
     }
     if let Some(error) = &state.failed {
-        return Some(Err(SyncError::Failed(Arc::clone(error))));
+        return Some(Err(error.clone()));
     }
-    if state.closed && state.written.position < position {
+    if state.closed && state.pen.tip.head.position < position {
         return Some(Err(SyncError::Closed { position }));
     }
     state.asked = state.asked.max(Some(position));
@@ -232,6 +264,7 @@ fn run(shared: &Shared) {
     loop {
         let Some(since) = state.since else {
             if state.closed {
+                close(&mut state);
                 return wake(shared, &mut state);
             }
             state = shared
@@ -240,7 +273,7 @@ fn run(shared: &Shared) {
                 .unwrap_or_else(PoisonError::into_inner);
             continue;
         };
-        let head = state.written;
+        let head = state.pen.tip.head;
         let wanted = state.closed || state.asked.is_some_and(|asked| asked <= head.position);
         let left = DELAY.saturating_sub(since.elapsed());
         if !wanted && !left.is_zero() {
@@ -252,14 +285,20 @@ fn run(shared: &Shared) {
         }
         // What is appended while the sync runs has a time of its own, and the next sync.
         state.since = None;
-        let file = Arc::clone(&state.file);
+        if !state.pen.is_signed()
+            && let Err(error) = state.pen.checkpoint(None)
+        {
+            state.failed = Some(SyncError::Unsigned(Arc::new(error)));
+            return wake(shared, &mut state);
+        }
+        let file = Arc::clone(&state.pen.file);
         drop(state);
         let result = file.sync_data();
         state = lock(shared);
         match result {
             Ok(()) => state.on_disk(head),
             Err(error) => {
-                state.failed = Some(Arc::new(error));
+                state.failed = Some(SyncError::Failed(Arc::new(error)));
                 return wake(shared, &mut state);
             }
         }
@@ -267,11 +306,23 @@ fn run(shared: &Shared) {
     }
 }
 
+/// A last checkpoint says that everything was on disk: no power cut then explains what is missing. It is
+/// no more than that, so that it may fail.
+fn close(state: &mut State) {
+    let State { pen, failed, .. } = state;
+    if failed.is_none() && pen.synced > pen.said_synced && pen.checkpoint(None).is_ok() {
+        pen.trim();
+        if pen.file.sync_data().is_err() {}
+    } else {
+        pen.trim();
+    }
+}
+
 impl State {
     fn on_disk(&mut self, head: Place) {
-        // A rotation may have synced more meanwhile.
         if self.synced.position < head.position {
             self.synced = head;
+            self.pen.synced = head.position;
         }
         self.asked = self.asked.filter(|asked| *asked > head.position);
     }
@@ -288,26 +339,47 @@ fn wake(shared: &Shared, state: &mut State) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gate::digest::{Digest, Domain};
+    use std::fs::File;
     use std::task::Wake;
 
-    fn place(position: u64) -> Place {
-        Place {
-            digest: Digest::of(Domain::Line, &position.to_le_bytes()),
-            position,
+    fn pen(file: File) -> Pen {
+        Pen {
+            folder: "/".into(),
+            chain: gate::chain::ChainName::Decisions,
+            key: ed25519_dalek::SigningKey::from_bytes(&[1; 32]),
+            epoch: 1,
+            file: Arc::new(file),
+            number: 1,
+            len: 0,
+            // A pipe takes no reservation.
+            reserved: u64::MAX,
+            tip: gate::chain::Tip::START,
+            group: Vec::new(),
+            unsigned: false,
+            since: 0,
+            synced: 0,
+            said_synced: 0,
+            broken: false,
         }
     }
 
     fn syncer() -> Syncer {
-        let file = tempfile::tempfile().unwrap();
-        Syncer::start(Arc::new(file), Place::START).unwrap()
+        Syncer::start(pen(tempfile::tempfile().unwrap())).unwrap()
     }
 
     /// fdatasync(2) of a pipe is EINVAL: a disk that fails.
-    fn broken() -> Syncer {
-        let (_reader, writer) = nix::unistd::pipe().unwrap();
-        let file = File::from(writer);
-        Syncer::start(Arc::new(file), Place::START).unwrap()
+    fn broken() -> (Syncer, impl Sized) {
+        let (reader, writer) = nix::unistd::pipe().unwrap();
+        (Syncer::start(pen(File::from(writer))).unwrap(), reader)
+    }
+
+    fn write(syncer: &Syncer) -> Place {
+        let record = gate::record::Decision::Closed {
+            at: 1,
+            session: gate::id::SessionId(1),
+            why: "test".into(),
+        };
+        syncer.append(&record, u64::MAX).unwrap().unwrap()
     }
 
     struct Unpark(thread::Thread);
@@ -335,21 +407,21 @@ mod tests {
     fn a_line_reaches_the_disk_by_itself() {
         let syncer = syncer();
         let durability = syncer.durability();
-        syncer.written(place(1));
+        let first = write(&syncer);
         let start = Instant::now();
         while durability.synced().position < 1 {
             assert!(start.elapsed() < Duration::from_secs(10));
             thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(durability.synced(), place(1));
+        assert_eq!(durability.synced(), first);
     }
 
     #[test]
     fn whoever_waits_is_woken_and_earlier_lines_are_with_it() {
         let syncer = syncer();
         let durability = syncer.durability();
-        for position in 1..=3 {
-            syncer.written(place(position));
+        for _ in 1..=3 {
+            let _place = write(&syncer);
         }
         wait(durability.durable(3)).unwrap();
         assert!(durability.synced().position >= 3);
@@ -363,30 +435,24 @@ mod tests {
         let durability = syncer.durability();
         let waiting = thread::spawn(move || wait(durability.durable(2)));
         thread::sleep(Duration::from_millis(20));
-        syncer.written(place(1));
+        let _first = write(&syncer);
         thread::sleep(Duration::from_millis(20));
         assert!(!waiting.is_finished());
-        syncer.written(place(2));
+        let _second = write(&syncer);
         waiting.join().unwrap().unwrap();
     }
 
     #[test]
     fn a_failed_sync_is_final_for_everyone() {
-        let syncer = broken();
+        let (syncer, _reader) = broken();
         let durability = syncer.durability();
-        syncer.check().unwrap();
-        syncer.written(place(1));
+        let _first = write(&syncer);
         assert!(matches!(
             wait(durability.durable(1)),
             Err(SyncError::Failed(_))
         ));
         assert!(matches!(durability.sync(), Err(SyncError::Failed(_))));
-        assert!(syncer.check().is_err());
-        syncer.written(place(2));
-        assert!(matches!(
-            wait(durability.durable(2)),
-            Err(SyncError::Failed(_))
-        ));
+        assert!(syncer.usable().is_err());
         assert_eq!(durability.synced(), Place::START);
     }
 
@@ -394,10 +460,10 @@ mod tests {
     fn the_end_of_the_writer_syncs_what_was_written_and_ends_what_was_not() {
         let syncer = syncer();
         let durability = syncer.durability();
-        syncer.written(place(1));
+        let first = write(&syncer);
         let never = durability.durable(2);
         drop(syncer);
-        assert_eq!(durability.synced(), place(1));
+        assert_eq!(durability.synced(), first);
         durability.sync().unwrap();
         assert!(matches!(
             wait(never),

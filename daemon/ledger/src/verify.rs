@@ -6,41 +6,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use ed25519_dalek::VerifyingKey;
 use gate::{
     chain::{ChainName, Place},
     id::{SessionId, ToolName},
-    record::{Bound, Decision, Effect, Outcome},
+    record::{Decision, Effect},
 };
 
 use crate::{
-    chain::{self, Bad, Chain},
-    index::{Allowed, Index},
-    key::{self, KeyError},
+    books::{Books, Decisions},
+    chain::{self, Bad, Chain, Walk},
+    key::KeyError,
+    keys::Keys,
     segment::FilesError,
 };
 
 /// How many effects in doubt are named one by one.
 pub const IN_DOUBT_LISTED: usize = 1_000;
-
-/// The public keys of both chains.
-#[derive(Clone, Debug)]
-pub struct Keys {
-    /// Of the decision records.
-    pub decisions: Vec<VerifyingKey>,
-    /// Of intents and receipts.
-    pub receipts: Vec<VerifyingKey>,
-}
-
-impl Keys {
-    /// The key of `chain` that lies beside it in `dir`, as [`verify`] finds it.
-    ///
-    /// # Errors
-    /// When it is not there.
-    pub fn beside(dir: &Path, chain: ChainName) -> Result<Vec<VerifyingKey>, KeyError> {
-        public_key(dir, chain).map(|key| vec![key])
-    }
-}
 
 /// Heads that somebody noted elsewhere, custodyd in the journal: each must stand in its chain, or
 /// the chain's end was cut off.
@@ -64,13 +45,24 @@ pub struct Report {
     pub in_doubt: Vec<InDoubt>,
     /// How many there are.
     pub in_doubt_count: u64,
+    /// Receipts of idempotent effects whose decision a power cut took, before it was on disk. Each names a
+    /// position at which a start stands, or one shortly behind it.
+    pub decisions_lost: u64,
+    /// Outcomes that the gate recorded with a receipt which a power cut took from the vault's chain: their
+    /// effects are idempotent, and a start of the vault stands there.
+    pub receipts_lost: u64,
+    /// What is wrong between the chains, though each is good: the first [`IN_DOUBT_LISTED`].
+    pub contradictions: Vec<String>,
 }
 
 impl Report {
-    /// Whether every line of both chains is good, and every receipt rests on a decision.
+    /// Whether every line of both chains is good, every receipt rests on a decision, no decision has two
+    /// effects, and every receipt that a decision names is there.
     /// Effects in doubt are no fault of the ledger: that it names them is its job.
     pub const fn is_good(&self) -> bool {
-        self.decisions.bad.is_none() && self.receipts.bad.is_none()
+        self.decisions.bad.is_none()
+            && self.receipts.bad.is_none()
+            && self.contradictions.is_empty()
     }
 }
 
@@ -109,32 +101,15 @@ pub enum VerifyError {
 }
 
 /// Verifies the ledger in `dir`, a state folder or a copy of one: `decisions/`, `receipts/` and
-/// the keys `public/decisions/decisions.pub` and `public/receipts/receipts.pub` (each signer writes
-/// in a folder of its own; a copy may have both files in `public/`). Keys that come with what they
+/// the keys in `public/` (each signer writes in a folder of its own there; a copy may have all files in
+/// one). Keys that come with what they
 /// verify show that nothing was changed by anyone who has not the private ones; for more, compare
 /// them with keys kept elsewhere.
 ///
 /// # Errors
 /// When it cannot be looked at. What is wrong with it stands in the report.
 pub fn verify(dir: &Path, noted: &Noted) -> Result<Report, VerifyError> {
-    let keys = Keys {
-        decisions: Keys::beside(dir, ChainName::Decisions)?,
-        receipts: Keys::beside(dir, ChainName::Receipts)?,
-    };
-    verify_with(dir, &keys, noted)
-}
-
-fn public_key(dir: &Path, chain: ChainName) -> Result<VerifyingKey, KeyError> {
-    let public = dir.join("public");
-    let name = format!("{chain}.pub");
-    let own = public.join(chain.as_str());
-    // The signer's own folder, if it is there, whatever else lies beside it.
-    let path = if own.is_dir() {
-        own.join(name)
-    } else {
-        public.join(name)
-    };
-    key::read_public(&path)
+    verify_with(dir, &Keys::beside(dir)?, noted)
 }
 
 /// As [`verify`], with keys that the caller trusts.
@@ -144,63 +119,58 @@ fn public_key(dir: &Path, chain: ChainName) -> Result<VerifyingKey, KeyError> {
 pub fn verify_with(dir: &Path, keys: &Keys, noted: &Noted) -> Result<Report, VerifyError> {
     let decisions_folder = dir.join(ChainName::Decisions.as_str());
     let receipts_folder = dir.join(ChainName::Receipts.as_str());
-    // A service may be running. A receipt is written after its decision, so that what is there of
-    // the receipts now rests on what is there of the decisions later.
-    let receipts_extent = chain::extent(&receipts_folder)?;
+    // A service may be running. A receipt is written after its decision, and a decision that names a
+    // receipt after that: what is there of the receipts first rests on what is there of the decisions, and
+    // what the decisions name is there of the receipts then.
+    let (resting, _wrong) = chain::extent(&receipts_folder)?;
     let decisions_extent = chain::extent(&decisions_folder)?;
+    let receipts_extent = chain::extent(&receipts_folder)?;
 
-    let mut index = Index::new(&decisions_folder);
-    let mut expected = Expected::of(&noted.decisions);
-    let mut decisions = chain::verify::<Decision>(
-        &decisions_folder,
-        &keys.decisions,
-        decisions_extent,
-        |at, _body| {
-            index.note(at.place.position, at.file, at.offset);
-            Ok(expected.meet(at.place))
-        },
-    )
-    .map_err(|source| VerifyError::Read {
-        folder: decisions_folder.clone(),
-        source,
-    })?;
-    expected.left(&mut decisions, &decisions_folder);
-
-    let mut effects = Effects {
-        index,
-        decisions_are_good: decisions.bad.is_none(),
-        open: BTreeMap::new(),
-        in_doubt: Vec::new(),
-        in_doubt_count: 0,
+    let mut decisions =
+        Walk::<Decision>::new(&decisions_folder, keys.decisions.clone(), decisions_extent);
+    let mut receipts =
+        Walk::<Effect>::new(&receipts_folder, keys.receipts.clone(), receipts_extent);
+    let mut books = Books::new(&decisions_folder);
+    let mut noted_decisions = Expected::of(&noted.decisions);
+    let mut noted_receipts = Expected::of(&noted.receipts);
+    let read = |folder: &PathBuf| {
+        let folder = folder.clone();
+        |source| VerifyError::Read { folder, source }
     };
-    let mut expected = Expected::of(&noted.receipts);
-    let mut receipts = chain::verify::<Effect>(
-        &receipts_folder,
-        &keys.receipts,
-        receipts_extent,
-        |at, body| {
-            Ok(match effects.meet(at.place, body)? {
-                Ok(()) => expected.meet(at.place),
-                Err(why) => Err(why),
-            })
-        },
-    )
-    .map_err(|source| VerifyError::Read {
-        folder: receipts_folder.clone(),
-        source,
-    })?;
-    expected.left(&mut receipts, &receipts_folder);
-    let (in_doubt, in_doubt_count) = effects.finish();
-    Ok(Report {
-        decisions,
-        receipts,
-        in_doubt,
-        in_doubt_count,
-    })
+    // Side by side: the decisions as far as a receipt needs them, so that what is open on either side at
+    // once is what was under way at once.
+    while let Some((at, effect)) = receipts.next().map_err(read(&receipts_folder))? {
+        let needs = books.needs(&effect);
+        while decisions.head() < needs
+            && books
+                .decision(&mut decisions, &mut noted_decisions)
+                .map_err(read(&decisions_folder))?
+        {}
+        let known = if decisions.is_bad() || !resting.has(at) {
+            Decisions::InPart
+        } else {
+            Decisions::InFull
+        };
+        let met = books
+            .effect(at.place, effect, known)
+            .map_err(read(&decisions_folder))?
+            .and_then(|()| noted_receipts.meet(at.place));
+        if let Err(why) = met {
+            receipts.fail(&why);
+        }
+    }
+    while books
+        .decision(&mut decisions, &mut noted_decisions)
+        .map_err(read(&decisions_folder))?
+    {}
+    let (mut decisions, mut receipts) = (decisions.finish(), receipts.finish());
+    noted_decisions.left(&mut decisions, &decisions_folder);
+    noted_receipts.left(&mut receipts, &receipts_folder);
+    Ok(books.report(decisions, receipts))
 }
 
 /// Noted heads by position.
-struct Expected(BTreeMap<u64, Vec<Place>>);
+pub(crate) struct Expected(BTreeMap<u64, Vec<Place>>);
 
 impl Expected {
     fn of(noted: &[Place]) -> Self {
@@ -211,7 +181,7 @@ impl Expected {
         Self(by_position)
     }
 
-    fn meet(&mut self, place: Place) -> Result<(), String> {
+    pub(crate) fn meet(&mut self, place: Place) -> Result<(), String> {
         let noted = self.0.remove(&place.position).unwrap_or_default();
         match noted.iter().find(|noted| noted.digest != place.digest) {
             None => Ok(()),
@@ -233,123 +203,5 @@ impl Expected {
                 ),
             });
         }
-    }
-}
-
-/// What was seen of the receipts.
-struct Effects {
-    index: Index,
-    decisions_are_good: bool,
-    /// Intents that no receipt named yet. As many as effects were under way at once, and those
-    /// that a crash left.
-    open: BTreeMap<u64, (Place, Bound)>,
-    in_doubt: Vec<InDoubt>,
-    in_doubt_count: u64,
-}
-
-impl Effects {
-    fn meet(&mut self, place: Place, body: Effect) -> io::Result<Result<(), String>> {
-        let (effect, intent, doubt) = match body {
-            Effect::Started { .. } => return Ok(Ok(())),
-            Effect::Intent { effect, .. } => {
-                let rests = self.rests(&effect)?;
-                drop(self.open.insert(place.position, (place, effect)));
-                return Ok(rests);
-            }
-            Effect::Receipt {
-                effect,
-                intent,
-                outcome,
-                ..
-            } => match outcome {
-                Outcome::InDoubt { why, .. } => (effect, intent, Some(why)),
-                Outcome::Done { .. }
-                | Outcome::Failed { .. }
-                | Outcome::Found { .. }
-                | Outcome::NotFound { .. }
-                | Outcome::Refused { .. }
-                | Outcome::Stale { .. } => (effect, intent, None),
-            },
-        };
-        if let Some(intent) = intent {
-            match self.open.remove(&intent.position) {
-                Some((there, bound)) if there == intent && bound == effect => {}
-                Some(_) => {
-                    return Ok(Err(format!(
-                        "the receipt names line {} as its intent, which is another effect's",
-                        intent.position
-                    )));
-                }
-                None => {
-                    return Ok(Err(format!(
-                        "the receipt names line {} as its intent, which is none or has a receipt",
-                        intent.position
-                    )));
-                }
-            }
-        }
-        if let Some(why) = doubt {
-            self.doubt(place.position, &effect, why.to_string());
-        }
-        self.rests(&effect)
-    }
-
-    /// Whether the effect rests on a decision that allowed it.
-    fn rests(&mut self, effect: &Bound) -> io::Result<Result<(), String>> {
-        let position = effect.decision.position;
-        // Beyond the first bad decision nothing is known, and that one is named already.
-        let unknown = |what: String| {
-            if self.decisions_are_good {
-                Err(what)
-            } else {
-                Ok(())
-            }
-        };
-        Ok(match self.index.entry(position)? {
-            None => unknown(format!(
-                "it rests on decision {position}, which the decisions do not have"
-            )),
-            Some(entry) if entry.digest != effect.decision.digest => Err(format!(
-                "it rests on decision {position} with digest {}, and that line has {}",
-                effect.decision.digest, entry.digest
-            )),
-            Some(entry) => {
-                let wanted = Allowed {
-                    call: effect.call,
-                    credential: effect.credential.clone(),
-                    policy: effect.policy,
-                    session: effect.session,
-                    tool: Some(effect.tool.clone()),
-                };
-                if entry.allowed == Some(wanted) {
-                    Ok(())
-                } else {
-                    Err(format!(
-                        "it rests on decision {position}, which does not allow this effect"
-                    ))
-                }
-            }
-        })
-    }
-
-    fn doubt(&mut self, position: u64, effect: &Bound, why: String) {
-        self.in_doubt_count = self.in_doubt_count.saturating_add(1);
-        if self.in_doubt.len() < IN_DOUBT_LISTED {
-            self.in_doubt.push(InDoubt {
-                position,
-                session: effect.session,
-                tool: effect.tool.clone(),
-                decision: effect.decision.position,
-                why,
-            });
-        }
-    }
-
-    fn finish(mut self) -> (Vec<InDoubt>, u64) {
-        for (position, (_place, effect)) in std::mem::take(&mut self.open) {
-            self.doubt(position, &effect, "no receipt follows its intent".into());
-        }
-        self.in_doubt.sort_by_key(|it| it.position);
-        (self.in_doubt, self.in_doubt_count)
     }
 }

@@ -1,8 +1,8 @@
-//! The one who appends: a folder, a lock, the last file and the head.
+//! The one who appends: a folder, a lock, the last file and the tip.
 
 use std::{
     fs::{self, File},
-    io::{self, Write as _},
+    io,
     marker::PhantomData,
     path::{Path, PathBuf},
     sync::Arc,
@@ -10,7 +10,10 @@ use std::{
 
 use ed25519_dalek::SigningKey;
 use gate::{
-    chain::{self, LINE_MAX, Place},
+    chain::{
+        Found, Place,
+        keys::{Certificate, Keyring},
+    },
     json::JsonError,
     record::Body,
 };
@@ -20,6 +23,7 @@ use nix::{
 };
 
 use crate::{
+    pen::Pen,
     segment,
     sync::{Durability, SyncError, Syncer},
     tail::{self, OpenError, Tail},
@@ -43,6 +47,12 @@ pub enum AppendError {
         /// The folder.
         folder: PathBuf,
     },
+    /// The kernel gave no random bytes.
+    #[error("getrandom(2) failed: {why}")]
+    Random {
+        /// Its words.
+        why: String,
+    },
     /// The next file cannot be made.
     #[error("cannot begin the next file in `{folder}`")]
     Rotate {
@@ -54,7 +64,7 @@ pub enum AppendError {
     /// An earlier line did not reach the disk.
     #[error("an earlier line is not on disk")]
     Sync(#[source] SyncError),
-    /// write(2) failed: the disk is full, most likely.
+    /// write(2) or fallocate(2) failed: the disk is full, most likely.
     #[error("cannot write to the chain in `{folder}`")]
     Write {
         /// The folder.
@@ -67,15 +77,7 @@ pub enum AppendError {
 /// Appends to a chain of `B`. There is one of it for each folder (flock(2) on the folder itself).
 #[derive(Debug)]
 pub struct Writer<B> {
-    folder: PathBuf,
-    key: SigningKey,
-    file: Arc<File>,
-    number: u32,
-    /// Bytes of the current file: whole lines.
-    len: u64,
-    head: Place,
     file_bytes: u64,
-    broken: bool,
     syncer: Syncer,
     body: PhantomData<fn(&B)>,
     _lock: Flock<File>,
@@ -83,7 +85,7 @@ pub struct Writer<B> {
 
 impl<B: Body> Writer<B> {
     /// Opens the chain in `folder`, or begins it there. The last file is read and checked with
-    /// `key`; what was found at its end is said beside the writer.
+    /// `key`; what was found at its end is said beside the writer, and in the chain.
     ///
     /// # Errors
     /// When another writer has it, or the last file is not the end of a chain of this key.
@@ -100,6 +102,20 @@ impl<B: Body> Writer<B> {
         key: SigningKey,
         file_bytes: u64,
     ) -> Result<(Self, Tail), OpenError> {
+        Self::open_rotating(folder, key, None, file_bytes)
+    }
+
+    /// As [`Writer::open`]; from here on `next` signs, if it is there. A rotation that an earlier start
+    /// began and did not end is gone on with.
+    ///
+    /// # Errors
+    /// As [`Writer::open`].
+    pub fn open_rotating(
+        folder: &Path,
+        key: SigningKey,
+        next: Option<SigningKey>,
+        file_bytes: u64,
+    ) -> Result<(Self, Tail), OpenError> {
         let io = |step| {
             move |source| OpenError::Io {
                 folder: folder.into(),
@@ -108,26 +124,68 @@ impl<B: Body> Writer<B> {
             }
         };
         let lock = lock(folder)?;
-        let end = tail::scan::<B>(folder, &key.verifying_key())?;
+        let own: Vec<_> = [Some(&key), next.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(SigningKey::verifying_key)
+            .collect();
+        let end = tail::scan::<B>(folder, Keyring::of(&own))?;
         let file = match end.number {
             0 => segment::create(folder, 1).map_err(io("create"))?,
             number => segment::append(folder, number).map_err(io("open"))?,
         };
-        tail::repair(&file, &end).map_err(io("repair"))?;
+        tail::repair(folder, &file, &end).map_err(io("repair"))?;
         let len = file.metadata().map_err(io("stat"))?.len();
         // What is built on from here is on disk: the end of the last run may not have been.
         file.sync_all().map_err(io("fsync"))?;
-        let file = Arc::new(file);
-        let syncer = Syncer::start(Arc::clone(&file), end.head).map_err(io("thread"))?;
-        let writer = Self {
+        let verifier = &end.verifier;
+        let rotated = next.as_ref().is_some_and(|next| {
+            let id = gate::chain::key_id(&next.verifying_key());
+            verifier.current().is_some_and(|(key, _epoch)| key == id)
+        });
+        let (key, next) = match next {
+            Some(next) if rotated => (next, None),
+            other => (key, other),
+        };
+        let mut pen = Pen {
             folder: folder.into(),
+            chain: B::CHAIN,
             key,
-            file,
+            epoch: verifier.current().map_or(1, |(_key, epoch)| epoch),
+            file: Arc::new(file),
             number: end.number.max(1),
             len,
-            head: end.head,
-            file_bytes,
+            reserved: 0,
+            tip: verifier.tip(),
+            group: verifier.unsigned().to_vec(),
+            unsigned: !end.is_signed,
+            since: verifier.signed().position,
+            synced: verifier.signed().position,
+            said_synced: verifier.signed().position,
             broken: false,
+        };
+        let written = |error| OpenError::Append {
+            folder: folder.into(),
+            error: Box::new(error),
+        };
+        let found = Found::from(end.tail);
+        if found != Found::default() || !pen.is_signed() || (len == 0 && pen.number > 1) {
+            let found = Some(found).filter(|found| *found != Found::default());
+            pen.checkpoint(found).map_err(written)?;
+        }
+        if let Some(next) = next {
+            pen.rotate_key(next).map_err(written)?;
+        }
+        pen.file.sync_all().map_err(io("fsync"))?;
+        pen.synced = pen.since;
+        if rotated || pen.epoch != verifier.current().map_or(1, |(_key, epoch)| epoch) {
+            // A file of its own, whose first line the new key signs: the next start needs no other.
+            pen.next_file().map_err(written)?;
+            pen.file.sync_all().map_err(io("fsync"))?;
+        }
+        let syncer = Syncer::start(pen).map_err(io("thread"))?;
+        let writer = Self {
+            file_bytes,
             syncer,
             body: PhantomData,
             _lock: lock,
@@ -135,65 +193,40 @@ impl<B: Body> Writer<B> {
         Ok((writer, end.tail))
     }
 
-    /// The newest line, on disk or not.
-    pub const fn head(&self) -> Place {
-        self.head
+    /// The newest record, on disk or not.
+    pub fn head(&self) -> Place {
+        self.syncer.head()
     }
 
-    /// Says when a line is on disk.
+    /// Says when a record is signed and on disk.
     pub fn durability(&self) -> Durability {
         self.syncer.durability()
     }
 
-    /// Signs `body` as the next line and writes it with write(2): from here a crash of this
-    /// process cannot lose it. It is on disk within [`crate::sync::DELAY`], or when awaited.
+    /// Appends `body` as the next record and writes it with write(2): from here a crash of this
+    /// process cannot lose it. It is signed and on disk within [`crate::sync::DELAY`], or when awaited.
     ///
     /// # Errors
     /// When the line is not written. The chain then stands as it was.
     pub fn append(&mut self, body: &B) -> Result<Place, AppendError> {
-        if self.broken {
-            return Err(AppendError::Broken {
-                folder: self.folder.clone(),
-            });
+        match self.syncer.append(body, self.file_bytes)? {
+            Some(place) => Ok(place),
+            None => {
+                self.durability().sync().map_err(AppendError::Sync)?;
+                self.syncer.next_file()?;
+                // An empty file takes a line however long it is.
+                let placed = self.syncer.append(body, u64::MAX)?;
+                placed.ok_or(AppendError::Body(JsonError::NotCanonical))
+            }
         }
-        self.syncer.check().map_err(AppendError::Sync)?;
-        let (line, head) = chain::append(&self.head, &self.key, body).map_err(AppendError::Body)?;
-        if line.len().saturating_sub(1) > LINE_MAX {
-            return Err(AppendError::Body(JsonError::Bytes {
-                found: line.len(),
-                most: LINE_MAX,
-            }));
-        }
-        let bytes = u64::try_from(line.len()).unwrap_or(u64::MAX);
-        if self.len > 0 && self.len.saturating_add(bytes) > self.file_bytes {
-            self.rotate()?;
-        }
-        if let Err(source) = (&*self.file).write_all(&line) {
-            // Half a line was never acted on; it goes, so that the next one stands alone.
-            self.broken = self.file.set_len(self.len).is_err();
-            return Err(AppendError::Write {
-                folder: self.folder.clone(),
-                source,
-            });
-        }
-        self.len = self.len.saturating_add(bytes);
-        self.head = head;
-        self.syncer.written(head);
-        Ok(head)
     }
 
-    fn rotate(&mut self) -> Result<(), AppendError> {
-        self.durability().sync().map_err(AppendError::Sync)?;
-        let number = self.number.saturating_add(1);
-        let file = segment::create(&self.folder, number).map_err(|source| AppendError::Rotate {
-            folder: self.folder.clone(),
-            source,
-        })?;
-        self.file = Arc::new(file);
-        self.number = number;
-        self.len = 0;
-        self.syncer.rotated(Arc::clone(&self.file));
-        Ok(())
+    /// Keeps a certificate in the chain. It is signed and on disk as a record is.
+    ///
+    /// # Errors
+    /// As [`Writer::append`].
+    pub fn certificate(&mut self, certificate: Certificate) -> Result<(), AppendError> {
+        self.syncer.certificate(certificate)
     }
 }
 

@@ -7,11 +7,10 @@ use std::{collections::BTreeMap, fs, io, path::Path};
 
 use ed25519_dalek::VerifyingKey;
 use gate::{
-    chain::{ChainName, LineError, Place, Verifier},
-    json::{self, Limits, Value},
+    chain::{ChainName, LineError, Place, Seen, Verifier, keys::Keyring, read_record, rests_on},
+    json::Value,
     record::{Bound, Effect, Outcome, Verification},
 };
-use serde::Deserialize;
 
 use crate::receipts::{ChainFailed, Receipts};
 
@@ -49,7 +48,12 @@ impl Doubts {
         let mut names = Vec::new();
         for entry in fs::read_dir(folder).map_err(failed("."))? {
             let name = entry.map_err(failed("."))?.file_name();
-            names.extend(name.to_str().map(str::to_owned));
+            // Beside them lies what an earlier start cut off.
+            names.extend(
+                name.to_str()
+                    .filter(|name| name.ends_with(".jsonl"))
+                    .map(str::to_owned),
+            );
         }
         // Six digits each: the newest name is the greatest.
         names.sort_unstable();
@@ -64,28 +68,48 @@ impl Doubts {
                 earliest = lines_of(&text).filter_map(start).last();
             }
             let before = lines_of(&text).next().and_then(rests_on);
-            if before.is_some_and(|it| earliest.is_some_and(|position| position > it.position)) {
+            let behind = before.map(|tip| tip.head.position);
+            if behind.is_some_and(|behind| earliest.is_some_and(|position| position > behind)) {
                 from = at;
                 break;
             }
         }
         let mut doubts = Self::default();
+        let ring = Keyring::of(std::slice::from_ref(key));
         let mut verifier = None;
         for name in names.iter().skip(from) {
             let text = read(name)?;
+            let bad = |why| DoubtsError::Line {
+                file: name.clone(),
+                why,
+            };
             for line in lines_of(&text) {
-                let verifier = verifier.get_or_insert_with(|| behind(line, key));
-                let effect = verifier.line(line).map_err(|why| DoubtsError::Line {
-                    file: name.clone(),
-                    why,
-                })?;
-                doubts.see(verifier.head(), effect);
+                let Some(verifier) = &mut verifier else {
+                    verifier = if from > 0 {
+                        // The first line of a file behind the first says what it rests on, and is signed.
+                        let first = Verifier::behind(ChainName::Receipts, ring.clone(), line);
+                        Some(first.map_err(bad)?)
+                    } else {
+                        let mut first = Verifier::new(ChainName::Receipts, ring.clone());
+                        let seen = first.line(line).map_err(bad)?;
+                        doubts.see(&first, seen);
+                        Some(first)
+                    };
+                    continue;
+                };
+                let seen = verifier.line(line).map_err(bad)?;
+                doubts.see(verifier, seen);
             }
         }
         Ok(doubts)
     }
 
-    fn see(&mut self, place: Place, line: Effect) {
+    fn see(&mut self, verifier: &Verifier, line: Seen<Effect>) {
+        let place = verifier.head();
+        let line = match line {
+            Seen::Record(line) => line,
+            Seen::Checkpoint(_) | Seen::Keys(_) => return,
+        };
         match line {
             Effect::Intent { effect, call, .. } => {
                 let doubt = Doubt {
@@ -158,42 +182,12 @@ fn lines_of(text: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// From where on lines count, if the line says that it is a start: itself, or the earliest intent that
 /// it leaves open. It is verified when it is read forwards.
 fn start(line: &[u8]) -> Option<u64> {
-    /// The part of a line that is looked at.
-    #[derive(Deserialize)]
-    struct Line {
-        body: Effect,
-        position: u64,
-    }
-
-    let line: Line = json::from_canonical(line, &Limits::LINE).ok()?;
-    match line.body {
-        Effect::Started { open, .. } => {
+    match read_record::<Effect>(line).ok()?? {
+        (place, Effect::Started { open, .. }) => {
             let positions = open.iter().map(|place| place.position);
-            Some(positions.min().unwrap_or(line.position))
+            Some(positions.min().unwrap_or(place.position))
         }
-        Effect::Intent { .. } | Effect::Receipt { .. } => None,
-    }
-}
-
-/// Verifies from `first` on, which is taken to follow what it says that it rests on.
-fn behind(first: &[u8], key: &VerifyingKey) -> Verifier {
-    Verifier::new(
-        ChainName::Receipts,
-        std::slice::from_ref(key),
-        rests_on(first).unwrap_or(Place::START),
-    )
-}
-
-fn rests_on(line: &[u8]) -> Option<Place> {
-    let Ok(Value::Object(members)) = json::reparse(line, &Limits::LINE) else {
-        return None;
-    };
-    match (members.get("position"), members.get("previous")) {
-        (Some(Value::Int(position)), Some(Value::Text(previous))) => Some(Place {
-            position: u64::try_from(position.get()).ok()?.checked_sub(1)?,
-            digest: previous.clone().try_into().ok()?,
-        }),
-        _ => None,
+        (_place, Effect::Intent { .. } | Effect::Receipt { .. }) => None,
     }
 }
 
@@ -302,7 +296,7 @@ mod tests {
         let public = key.verifying_key();
         let (mut writer, _tail) = Writer::open_with(dir.path(), key, 1_000).unwrap();
         writer.append(&started()).unwrap();
-        for n in 1..6 {
+        for n in 1..9 {
             writer.append(&intent(n)).unwrap();
         }
         drop(writer);

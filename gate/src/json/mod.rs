@@ -196,6 +196,11 @@ pub fn from_canonical<T: DeserializeOwned>(bytes: &[u8], limits: &Limits) -> Res
     serde_json::from_slice(bytes).map_err(|error| shape(&error))
 }
 
+/// Reads a part of a text that was held to its RFC 8785 form already.
+pub(crate) fn from_part<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, JsonError> {
+    serde_json::from_slice(bytes).map_err(|error| shape(&error))
+}
+
 fn shape(error: &serde_json::Error) -> JsonError {
     JsonError::Shape {
         what: alloc::format!("{error}"),

@@ -10,6 +10,7 @@ mod chain;
 mod compiled;
 mod delegation;
 mod demo;
+mod disclosed;
 mod documented;
 mod ground;
 mod json;

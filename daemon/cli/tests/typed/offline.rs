@@ -147,7 +147,11 @@ fn an_end_that_was_cut_off_shows_against_a_head_and_a_key_that_were_kept() {
             why: "the test said so".into(),
         };
         (1..=2)
-            .map(|n| writer.append(&closed(n)).unwrap())
+            .map(|n| {
+                let place = writer.append(&closed(n)).unwrap();
+                writer.durability().sync().unwrap();
+                place
+            })
             .collect()
     };
     let verify = |more: &[String]| {
@@ -175,15 +179,42 @@ fn an_end_that_was_cut_off_shows_against_a_head_and_a_key_that_were_kept() {
     assert_eq!(verify(&[head(0), head(1), kept.clone()]).0, Some(0));
     assert_eq!(verify(&[other]).0, Some(1));
 
+    // The journal, as journalctl(1) prints it; and a folder of keys that was kept.
+    let journal = path("journal");
+    let noted = |at: usize| {
+        let place = heads[at];
+        format!(
+            "Nov 30 16:00:00 host custodyd[1]: INFO ledger head chain=\"decisions\" position={} digest={}\n",
+            place.position, place.digest
+        )
+    };
+    std::fs::write(&journal, noted(0) + &noted(1)).unwrap();
+    let journal = format!("--heads={}", journal.display());
+    let folder_of_keys = format!("--keys={}", path("public").display());
+    let (code, words) = verify(&[journal.clone(), folder_of_keys]);
+    assert_eq!(code, Some(0), "{words}");
+    assert!(words.contains("2 noted"), "{words}");
+
+    // The first record and its checkpoint alone.
     let file = path("decisions").join("000001.jsonl");
     let text = std::fs::read_to_string(&file).unwrap();
-    let first = text.split_inclusive('\n').next().unwrap();
+    let first: String = text.split_inclusive('\n').take(2).collect();
+    assert!(first.contains("\"checkpoint\""));
     std::fs::write(&file, first).unwrap();
     assert_eq!(verify(&[]).0, Some(0));
     assert_eq!(verify(&[head(0)]).0, Some(0));
-    let (code, words) = verify(&[head(0), head(1), kept]);
-    assert_eq!(code, Some(1), "{words}");
-    assert!(words.contains("its end was cut off"), "{words}");
+    for shown in [vec![head(0), head(1), kept], vec![journal]] {
+        let (code, words) = verify(&shown);
+        assert_eq!(code, Some(1), "{words}");
+        assert!(words.contains("its end was cut off"), "{words}");
+    }
+
+    // A record that no checkpoint covers is shown to be that.
+    let first = text.split_inclusive('\n').next().unwrap();
+    std::fs::write(&file, first).unwrap();
+    let (code, words) = verify(&[]);
+    assert_eq!(code, Some(0), "{words}");
+    assert!(words.contains("NOT SIGNED: records 1 to 1"), "{words}");
 }
 
 #[test]

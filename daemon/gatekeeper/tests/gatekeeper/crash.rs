@@ -86,7 +86,7 @@ fn a_torn_end_is_cut_and_the_next_start_goes_on() {
     )
     .unwrap();
     let (_writer, tail) = Writer::<Decision>::open(&bench.places.chain, key).unwrap();
-    assert_eq!(tail, Tail::Clean);
+    assert_eq!(tail, Tail::CLEAN);
 }
 
 /// A full disk: nothing is decided that cannot be recorded, and nothing reaches the vault.

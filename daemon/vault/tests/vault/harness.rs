@@ -642,7 +642,7 @@ fn chain(places: &Folders) -> Vec<(Place, Effect)> {
     let key = custody_ledger::key::read_public(&places.public.join("receipts.pub")).unwrap();
     let text = fs::read(places.chain.join("000001.jsonl")).unwrap();
     let mut lines = Vec::new();
-    verify(&[key], Place::START, &text, |place, line| {
+    verify(&[key], &text, |place, line| {
         lines.push((place, line));
     })
     .unwrap();
