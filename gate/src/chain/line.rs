@@ -247,3 +247,16 @@ pub fn rests_on(line: &[u8]) -> Option<Tip> {
         last: header.previous,
     })
 }
+
+/// The kind of a record and its fields, of a line that was verified before. None for a line that is signed
+/// itself.
+///
+/// # Errors
+/// When it is no line.
+pub fn read_value(line: &[u8]) -> Result<Option<(String, Value)>, LineError> {
+    let mut members = members(line)?;
+    let Some(Value::Object(body)) = members.remove("body") else {
+        return Ok(None);
+    };
+    Ok(body.into_iter().next())
+}

@@ -19,6 +19,7 @@ mod disclosed;
 pub mod fields;
 pub mod keys;
 mod line;
+mod sealed;
 pub mod statement;
 mod verify;
 
@@ -35,7 +36,8 @@ use crate::{
 
 pub use checkpoint::{Checkpoint, Found, Lost, checkpoint};
 pub use disclosed::Disclosed;
-pub use line::{Salt, append, read_record, rests_on};
+pub use line::{Salt, append, read_record, read_value, rests_on};
+pub use sealed::{Opened, Sealed};
 pub use verify::{BadLine, LineError, Seen, Verifier, Whole, verify};
 
 /// The version of the format.

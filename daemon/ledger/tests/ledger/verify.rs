@@ -578,6 +578,7 @@ fn vault_started() -> Effect {
     Effect::Started {
         at: 1,
         epoch: gate::nonce::Nonce([1; 16]),
+        open: Vec::new(),
         version: "test".into(),
     }
 }
