@@ -18,6 +18,7 @@ mod gate;
 mod hooks;
 mod index;
 mod launch;
+mod ledger;
 mod series;
 
 pub(crate) use client::{Args as ClientArgs, run as client};
@@ -59,6 +60,8 @@ enum What {
     Index,
     /// A confined launch, beside fork+exec and other sandboxes
     Launch,
+    /// Records of the ledger a second, and what a million of them take to verify and look up
+    Ledger,
 }
 
 pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
@@ -67,6 +70,9 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
     }
     if matches!(args.what, What::Index) {
         return index::run(places);
+    }
+    if matches!(args.what, What::Ledger) {
+        return ledger::run(places);
     }
     if args.turns < 10 {
         bail!("`--turns {}`: a percentile needs at least 10", args.turns);
@@ -92,6 +98,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
             What::Hooks => "hooks",
             What::Index => "index",
             What::Launch => "launch",
+            What::Ledger => "ledger",
         };
         let mut command = places.again_as_root(["bench", what, "--built", "--turns"])?;
         command
@@ -108,5 +115,6 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
         What::Hooks => hooks::run(places, args.turns),
         What::Index => index::run(places),
         What::Launch => launch::run(places, args.turns),
+        What::Ledger => ledger::run(places),
     }
 }

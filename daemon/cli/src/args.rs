@@ -11,7 +11,7 @@ use gate::{
     meaning::Subject,
 };
 
-use crate::ledger::Trusted;
+use crate::ledger::{Trusted, select::Filter, show::Wanted, time};
 use crate::review::answer::Typed;
 
 const EXIT_CODES: &str = "\
@@ -214,10 +214,54 @@ pub struct Tell {
 /// What about the ledger.
 #[derive(Debug, Subcommand)]
 pub enum LedgerWhat {
+    /// Write records for others: one group a line, each with the envelope that signs it (DSSE, in-toto)
+    ///
+    /// `custody ledger verify FILE` checks what was written with public keys alone. Records that no checkpoint
+    /// follows are not written.
+    Export {
+        /// A state folder (/var/lib/custody) or a copy of one
+        dir: PathBuf,
+        /// Which records.
+        #[command(flatten)]
+        filter: LedgerFilter,
+        /// Withhold a field of every record that has it: its names joined by dots, as `task` or
+        /// `call.arguments.to`. A part of a call takes with it the digests and sentences that would say it in other
+        /// words. A value that also stands in another field is there, unless you name that one too. May be repeated
+        #[arg(long = "redact", value_name = "FIELD")]
+        redact: Vec<String>,
+        /// Which public keys count.
+        #[command(flatten)]
+        keys: LedgerKeys,
+    },
+    /// List records, each in a line; what no checkpoint covers says so
+    List {
+        /// A state folder (/var/lib/custody) or a copy of one
+        dir: PathBuf,
+        /// Which records.
+        #[command(flatten)]
+        filter: LedgerFilter,
+        /// As JSON, one record a line
+        #[arg(long)]
+        json: bool,
+        /// Which public keys count.
+        #[command(flatten)]
+        keys: LedgerKeys,
+    },
+    /// Show a record and what belongs to it: decision, approval, intent, receipt, outcome
+    Show {
+        /// A state folder (/var/lib/custody) or a copy of one
+        dir: PathBuf,
+        /// POSITION of a decision, CHAIN:POSITION, or the digest of a record or a call
+        #[arg(value_name = "WHICH", value_parser = Wanted::parse)]
+        wanted: Wanted,
+        /// Which public keys count.
+        #[command(flatten)]
+        keys: LedgerKeys,
+    },
     /// Verify both chains and what each receipt rests on, offline, with public keys alone; name the
     /// first bad line, and what is not signed
     Verify {
-        /// A state folder (/var/lib/custody) or a copy of one
+        /// A state folder (/var/lib/custody) or a copy of one; or a file that `ledger export` wrote
         dir: PathBuf,
         /// A head that was noted elsewhere (custodyd notes both in the journal, in lines `ledger
         /// head`): it must stand in its chain, or the chain's end was cut off. May be repeated
@@ -231,6 +275,38 @@ pub enum LedgerWhat {
         #[command(flatten)]
         keys: LedgerKeys,
     },
+}
+
+/// Which records.
+#[derive(Args, Debug)]
+pub struct LedgerFilter {
+    /// Only of this chain: decisions or receipts
+    #[arg(long, value_name = "CHAIN", value_parser = chain)]
+    pub chain: Option<ChainName>,
+    /// Only of this session
+    #[arg(long, value_name = "SESSION", value_parser = SessionId::parse)]
+    pub session: Option<SessionId>,
+    /// Only of this tool
+    #[arg(long, value_name = "NAME")]
+    pub tool: Option<String>,
+    /// Only with this outcome: allowed, refused, held, done, failed, in_doubt, …
+    #[arg(long, value_name = "WORD")]
+    pub outcome: Option<String>,
+    /// Only from then on, by the host's clock: 2026-11-30T16:00:00Z, or how long ago: 90s, 15m, 2h, 7d
+    #[arg(long, value_name = "TIME", value_parser = time::since)]
+    pub since: Option<u64>,
+}
+
+impl From<LedgerFilter> for Filter {
+    fn from(given: LedgerFilter) -> Self {
+        Self {
+            chain: given.chain,
+            session: given.session,
+            tool: given.tool,
+            outcome: given.outcome,
+            since: given.since,
+        }
+    }
 }
 
 /// Which public keys count.

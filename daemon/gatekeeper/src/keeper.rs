@@ -2,7 +2,11 @@
 
 use std::{cell::RefCell, os::fd::OwnedFd, rc::Rc, time::Duration};
 
-use custody_ledger::{key::KeyError, tail::OpenError, writer::Writer};
+use custody_ledger::{
+    key::KeyError,
+    tail::OpenError,
+    writer::{StartError, Writer},
+};
 use custody_service::{clock::Clock, folders::Folders, policies::PoliciesError, reason};
 use custody_wire::{frame::FrameError, supervise::Head};
 use ed25519_dalek::SigningKey;
@@ -160,9 +164,11 @@ fn start(config: Config) -> Result<Keeper, GateError> {
     let chain = ChainName::Decisions;
     let private = places.state.join(format!("{chain}.key"));
     let public = places.public.join(format!("{chain}.pub"));
-    let record_key =
-        custody_ledger::key::load_or_create(&private, &public).map_err(GateError::Key)?;
-    let (writer, tail) = Writer::open(&places.chain, record_key).map_err(GateError::Chain)?;
+    let (writer, tail, _key) =
+        Writer::open_signing(&places.chain, &private, &public).map_err(|error| match error {
+            StartError::Chain(error) => GateError::Chain(error),
+            StartError::Key(error) => GateError::Key(error),
+        })?;
     tracing::info!(
         ?tail,
         head = writer.head().position,

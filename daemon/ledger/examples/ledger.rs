@@ -75,6 +75,7 @@ fn record(n: u64) -> Decision {
         credential: CredentialLabel::parse("mail").unwrap(),
         digest: call(n),
         grounds: Grounds {
+            approval: None,
             arguments: [].into(),
             branch: None,
             classes: [].into(),

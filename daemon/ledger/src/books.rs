@@ -346,6 +346,7 @@ const fn names(decision: &Decision) -> Option<(u64, Digest)> {
             ..
         } => Some((decision.position, *receipt)),
         Decision::Allowed { .. }
+        | Decision::Approved { .. }
         | Decision::Closed { .. }
         | Decision::Deferred { .. }
         | Decision::Failed { receipt: None, .. }
@@ -355,6 +356,7 @@ const fn names(decision: &Decision) -> Option<(u64, Digest)> {
         | Decision::Narrowed { .. }
         | Decision::Opened { .. }
         | Decision::Refused { .. }
+        | Decision::ReviewerRefused { .. }
         | Decision::Said { .. }
         | Decision::Started { .. }
         | Decision::TurnEnded { .. } => None,

@@ -87,6 +87,111 @@ pub fn load_or_create(private: &Path, public: &Path) -> Result<SigningKey, KeyEr
     Ok(key)
 }
 
+/// The keys of a start: the one that signs, and the one that signs from here on, if it is rotated.
+#[derive(Debug)]
+pub struct Signing {
+    /// The key.
+    pub key: SigningKey,
+    /// The next one.
+    pub next: Option<SigningKey>,
+}
+
+/// As [`load_or_create`]. If a file `PRIVATE.rotate` lies beside the private half, the operator wants
+/// another key: it is made, and kept as `PRIVATE.next` until [`rotated`].
+///
+/// # Errors
+/// As [`load_or_create`].
+pub fn load_or_rotate(private: &Path, public: &Path) -> Result<Signing, KeyError> {
+    let (next_path, wanted) = (beside(private, ".next"), beside(private, ".rotate"));
+    let next = match load(&next_path)? {
+        Some(next) => Some(next),
+        None if wanted.exists() && load(private)?.is_some() => Some(create(&next_path)?),
+        None => None,
+    };
+    if let (Some(next), Some(key), Some(there)) = (&next, load(private)?, published(public)?)
+        && there == next.verifying_key()
+    {
+        // An earlier start came as far as publishing it.
+        let next = Some(next.clone());
+        return Ok(Signing { key, next });
+    }
+    let key = load_or_create(private, public)?;
+    Ok(Signing { key, next })
+}
+
+/// The chain is signed by `next` from here on: it takes the old key's place. The old public half stays
+/// beside it, as `NAME.EPOCH.pub`. To be called until it succeeds: each step may have been taken before.
+///
+/// # Errors
+/// When a file cannot be written.
+pub fn rotated(
+    private: &Path,
+    public: &Path,
+    signing: &Signing,
+    epoch: u64,
+) -> Result<(), KeyError> {
+    let Some(next) = &signing.next else {
+        return Ok(());
+    };
+    let write = |path: &Path| {
+        let path = path.to_owned();
+        |source| KeyError::Write { path, source }
+    };
+    let old = public.with_extension(format!("{}.pub", epoch.saturating_sub(1)));
+    publish(&old, &signing.key.verifying_key())?;
+    if published(public)? != Some(next.verifying_key()) {
+        let new = beside(public, ".next");
+        publish(&new, &next.verifying_key())?;
+        fs::rename(&new, public).map_err(write(public))?;
+    }
+    fs::rename(beside(private, ".next"), private).map_err(write(private))?;
+    match fs::remove_file(beside(private, ".rotate")) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(write(private)(error)),
+        Ok(()) | Err(_) => {}
+    }
+    for folder in [private, public].into_iter().filter_map(Path::parent) {
+        File::open(folder)
+            .and_then(|folder| folder.sync_all())
+            .map_err(write(folder))?;
+    }
+    Ok(())
+}
+
+/// Every key of the signer whose newest public half is at `public`: those that were replaced lie beside it.
+///
+/// # Errors
+/// When one cannot be read.
+pub fn all_published(public: &Path) -> Result<Vec<VerifyingKey>, KeyError> {
+    let read = |source| KeyError::Read {
+        path: public.into(),
+        source,
+    };
+    let folder = public.parent().unwrap_or(Path::new("."));
+    let stem = public
+        .file_stem()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
+    let mut keys = vec![read_public(public)?];
+    for entry in fs::read_dir(folder).map_err(read)? {
+        let path = entry.map_err(read)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let epoch = name
+            .strip_prefix(&format!("{stem}."))
+            .and_then(|rest| rest.strip_suffix(".pub"));
+        if epoch.is_some_and(|it| !it.is_empty() && it.bytes().all(|b| b.is_ascii_digit())) {
+            keys.push(read_public(&path)?);
+        }
+    }
+    Ok(keys)
+}
+
+fn beside(path: &Path, more: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(more);
+    PathBuf::from(name)
+}
+
 /// Reads a published key.
 ///
 /// # Errors
@@ -211,9 +316,7 @@ fn place(path: &Path, mode: u32, bytes: &[u8]) -> Result<(), KeyError> {
         path: path.into(),
         source,
     };
-    let mut name = OsString::from(path);
-    name.push(".new");
-    let beside = PathBuf::from(name);
+    let beside = beside(path, ".new");
     // What an earlier crash left there was never used.
     match fs::remove_file(&beside) {
         Ok(()) => {}
@@ -321,6 +424,48 @@ mod tests {
         let error = load_or_create(&private, &public).unwrap_err();
         assert!(matches!(error, KeyError::Published { .. }), "{error}");
         assert_eq!(read_public(&public).unwrap(), other.verifying_key());
+    }
+
+    /// Wherever it is cut short: the next start has the same two keys, or the new one alone.
+    #[test]
+    fn a_rotation_that_is_cut_short_is_gone_on_with() {
+        let (dir, private, public) = places();
+        let old = load_or_rotate(&private, &public)
+            .unwrap()
+            .key
+            .verifying_key();
+        fs::write(beside(&private, ".rotate"), "").unwrap();
+        let signing = load_or_rotate(&private, &public).unwrap();
+        let new = signing.next.as_ref().unwrap().verifying_key();
+        assert_eq!(signing.key.verifying_key(), old);
+        let again = load_or_rotate(&private, &public).unwrap();
+        assert_eq!(again.next.unwrap().verifying_key(), new);
+        // Published, and no further.
+        let old_public = fs::read(&public).unwrap();
+        rotated(&private, &public, &signing, 2).unwrap();
+        let done = load_or_rotate(&private, &public).unwrap();
+        assert_eq!((done.key.verifying_key(), done.next.is_none()), (new, true));
+        assert_eq!(read_public(&public).unwrap(), new);
+        let kept = dir.path().join("decisions.1.pub");
+        assert_eq!(fs::read(kept).unwrap(), old_public);
+
+        let (_dir, private, public) = places();
+        let _old = load_or_rotate(&private, &public).unwrap();
+        fs::write(beside(&private, ".rotate"), "").unwrap();
+        let signing = load_or_rotate(&private, &public).unwrap();
+        let next = signing.next.as_ref().unwrap().verifying_key();
+        fs::remove_file(&public).unwrap();
+        publish(&public, &next).unwrap();
+        let again = load_or_rotate(&private, &public).unwrap();
+        assert_eq!(again.key.verifying_key(), signing.key.verifying_key());
+        rotated(&private, &public, &again, 2).unwrap();
+        assert_eq!(
+            load_or_rotate(&private, &public)
+                .unwrap()
+                .key
+                .verifying_key(),
+            next
+        );
     }
 
     #[test]

@@ -14,6 +14,7 @@
 
 mod books;
 pub mod chain;
+pub mod export;
 mod index;
 pub mod key;
 pub mod keys;

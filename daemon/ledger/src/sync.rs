@@ -108,6 +108,11 @@ impl Syncer {
         lock(&self.shared).pen.tip.head
     }
 
+    /// Which of the chain's keys signs.
+    pub(crate) fn epoch(&self) -> u64 {
+        lock(&self.shared).pen.epoch
+    }
+
     /// Appends a record, unless the file would grow over `file_bytes`: then none, and nothing was written
     /// but maybe a checkpoint.
     pub(crate) fn append<B: Body>(

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use ed25519_dalek::SigningKey;
+use ed25519_dalek::{SigningKey, VerifyingKey};
 use gate::{
     chain::{
         Found, Place,
@@ -23,6 +23,7 @@ use nix::{
 };
 
 use crate::{
+    key::{self, KeyError},
     pen::Pen,
     segment,
     sync::{Durability, SyncError, Syncer},
@@ -72,6 +73,17 @@ pub enum AppendError {
         /// The kernel's answer.
         source: io::Error,
     },
+}
+
+/// Why a chain and its key cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The chain.
+    #[error(transparent)]
+    Chain(OpenError),
+    /// The key.
+    #[error(transparent)]
+    Key(KeyError),
 }
 
 /// Appends to a chain of `B`. There is one of it for each folder (flock(2) on the folder itself).
@@ -191,6 +203,25 @@ impl<B: Body> Writer<B> {
             _lock: lock,
         };
         Ok((writer, end.tail))
+    }
+
+    /// Opens the chain in `folder` with the key at `private`, whose public half is at `public`; another one signs
+    /// from here on if the operator wants that ([`crate::key::load_or_rotate`]).
+    ///
+    /// # Errors
+    /// When the key cannot be had, or the chain cannot be opened.
+    pub fn open_signing(
+        folder: &Path,
+        private: &Path,
+        public: &Path,
+    ) -> Result<(Self, Tail, VerifyingKey), StartError> {
+        let signing = key::load_or_rotate(private, public).map_err(StartError::Key)?;
+        let next = signing.next.clone();
+        let signs = next.as_ref().unwrap_or(&signing.key).verifying_key();
+        let (writer, tail) = Self::open_rotating(folder, signing.key.clone(), next, FILE_BYTES)
+            .map_err(StartError::Chain)?;
+        key::rotated(private, public, &signing, writer.syncer.epoch()).map_err(StartError::Key)?;
+        Ok((writer, tail, signs))
     }
 
     /// The newest record, on disk or not.

@@ -40,7 +40,7 @@ pub(crate) enum DoubtsError {
 
 impl Doubts {
     /// Reads the chain in `folder`, which was just opened for writing: its end is whole.
-    pub(crate) fn read(folder: &Path, key: &VerifyingKey) -> Result<Self, DoubtsError> {
+    pub(crate) fn read(folder: &Path, keys: &[VerifyingKey]) -> Result<Self, DoubtsError> {
         let failed = |file: &str| {
             let file = file.to_owned();
             move |source| DoubtsError::Read { file, source }
@@ -75,7 +75,7 @@ impl Doubts {
             }
         }
         let mut doubts = Self::default();
-        let ring = Keyring::of(std::slice::from_ref(key));
+        let ring = Keyring::of(keys);
         let mut verifier = None;
         for name in names.iter().skip(from) {
             let text = read(name)?;
@@ -248,7 +248,7 @@ mod tests {
         let (mut writer, _tail) = Writer::open_with(dir.path(), key, 1_000).unwrap();
         write(&mut |line| writer.append(&line).unwrap());
         assert!(fs::read_dir(dir.path()).unwrap().count() > 1);
-        let doubts = Doubts::read(dir.path(), &public).unwrap();
+        let doubts = Doubts::read(dir.path(), &[public]).unwrap();
         doubts
             .open
             .into_values()
@@ -300,9 +300,9 @@ mod tests {
             writer.append(&intent(n)).unwrap();
         }
         drop(writer);
-        assert!(Doubts::read(dir.path(), &public).is_ok());
+        assert!(Doubts::read(dir.path(), &[public]).is_ok());
         fs::remove_file(dir.path().join("000002.jsonl")).unwrap();
-        let why = Doubts::read(dir.path(), &public).unwrap_err().to_string();
+        let why = Doubts::read(dir.path(), &[public]).unwrap_err().to_string();
         assert!(why.contains("000003.jsonl"), "{why}");
     }
 

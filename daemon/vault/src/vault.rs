@@ -9,7 +9,11 @@ use std::{
     time::Duration,
 };
 
-use custody_ledger::{key::KeyError, tail::OpenError, writer::Writer};
+use custody_ledger::{
+    key::KeyError,
+    tail::OpenError,
+    writer::{StartError, Writer},
+};
 use custody_service::{clock::Clock, folders::Folders, policies::PoliciesError, reason};
 use custody_wire::{
     permit::Answer,
@@ -170,16 +174,19 @@ fn start(config: Config, channel: OwnedFd) -> Result<Vault, VaultError> {
         policies::load(&places.policies, config.policy_owner).map_err(VaultError::Policies)?;
     let private = places.state.join("receipts.key");
     let public = places.public.join("receipts.pub");
-    let key = custody_ledger::key::load_or_create(&private, &public).map_err(VaultError::Key)?;
-    let verifying = key.verifying_key();
-    let audience = key_id(&verifying);
     let mut epoch = [0; 16];
     getrandom::fill(&mut epoch).map_err(|error| VaultError::Random {
         why: error.to_string(),
     })?;
-    let (writer, tail) = Writer::<Effect>::open(&places.chain, key).map_err(VaultError::Chain)?;
+    let opened = Writer::<Effect>::open_signing(&places.chain, &private, &public);
+    let (writer, tail, key) = opened.map_err(|error| match error {
+        StartError::Chain(error) => VaultError::Chain(error),
+        StartError::Key(error) => VaultError::Key(error),
+    })?;
     tracing::info!(?tail, "receipts opened");
-    let doubts = Doubts::read(&places.chain, &verifying).map_err(|error| VaultError::Scan {
+    let audience = key_id(&key);
+    let own = custody_ledger::key::all_published(&public).map_err(VaultError::Key)?;
+    let doubts = Doubts::read(&places.chain, &own).map_err(|error| VaultError::Scan {
         folder: places.chain.clone(),
         why: reason::chain_of(&error),
     })?;

@@ -1,6 +1,11 @@
 //! `custody ledger`: what needs no service, no database and no private key.
 
+pub mod export;
 pub mod journal;
+pub mod list;
+pub mod select;
+pub mod show;
+pub(crate) mod time;
 pub mod verify;
 
 use std::path::{Path, PathBuf};
@@ -16,6 +21,30 @@ use crate::{args::LedgerWhat, exit::Exit};
 /// When the ledger or a key cannot be looked at.
 pub fn run(what: LedgerWhat) -> anyhow::Result<Exit> {
     match what {
+        LedgerWhat::Export {
+            dir,
+            filter,
+            redact,
+            keys,
+        } => export::export(&dir, &filter.into(), &redact, &keys.into()),
+        LedgerWhat::List {
+            dir,
+            filter,
+            json,
+            keys,
+        } => list::list(&dir, &filter.into(), &keys.into(), json),
+        LedgerWhat::Show { dir, wanted, keys } => show::show(&dir, wanted, &keys.into()),
+        LedgerWhat::Verify {
+            dir,
+            heads,
+            noted,
+            keys,
+        } if dir.is_file() => {
+            if !heads.is_empty() || noted.is_some() {
+                anyhow::bail!("an export has no end: --head and --heads are for a ledger");
+            }
+            export::verify(&dir, &keys.into())
+        }
         LedgerWhat::Verify {
             dir,
             heads,

@@ -7,7 +7,7 @@ use gate::{id::SessionId, record::Decision};
 
 use crate::service::custody;
 
-fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     let both = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
     String::from_utf8(both).unwrap()
 }

@@ -2,6 +2,7 @@
 //! the vault's and each front's, all of them real channels with real frames.
 #![cfg(test)]
 
+mod answers;
 mod approvals;
 mod bounds;
 mod calls;
