@@ -35,6 +35,7 @@ const DYNAMIC: &[(&str, &str)] = &[
     ("custody-gatekeeper", "custody-gate"),
     ("custody-vault", "custody-vault"),
     ("custody-effect", "custody-effect"),
+    ("custody-review", "custody-review"),
     ("custody-cli", "custody"),
 ];
 

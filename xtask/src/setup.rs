@@ -19,12 +19,15 @@ pub(crate) struct Args {
     /// Only say what is missing; fail if anything is
     #[arg(long)]
     check: bool,
+    /// Also what the browser test of the reviewers' page needs
+    #[arg(long)]
+    browser: bool,
 }
 
 pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
     say::step("setup: what building, testing and the demo need");
     host::check()?;
-    let missing = packages::missing()?;
+    let missing = packages::missing(args.browser)?;
     let linker = linker::missing(places);
     let python = python::missing(places)?;
     if args.check {

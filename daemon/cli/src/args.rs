@@ -102,8 +102,12 @@ pub enum What {
     /// Go through the calls that wait, one after the other, in the terminal
     Review {
         /// Your SSH key, for calls that need your signature; a .pub file asks your agent
-        #[arg(long, value_name = "FILE")]
+        #[arg(long, value_name = "FILE", conflicts_with = "web")]
         key: Option<PathBuf>,
+        /// Print a link to the reviewers' page instead. It logs you in once, within three minutes: give it
+        /// to nobody
+        #[arg(long)]
+        web: bool,
     },
     /// Run a command confined
     Run(Run),

@@ -138,7 +138,9 @@ impl Control {
                     Answer::Refused { why } => bail!("{why}"),
                     answer @ (Answer::Done
                     | Answer::Ended { .. }
+                    | Answer::Entered { .. }
                     | Answer::Give
+                    | Answer::Login { .. }
                     | Answer::Pending { .. }
                     | Answer::Sessions(_)
                     | Answer::Shown(_)

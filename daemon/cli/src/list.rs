@@ -70,7 +70,9 @@ pub fn tell(socket: &Path, session: SessionId, what: &args::Tell) -> anyhow::Res
     match Control::connect(socket)?.ask(&request)? {
         Answer::Done => Ok(Exit::Done),
         Answer::Ended { .. }
+        | Answer::Entered { .. }
         | Answer::Give
+        | Answer::Login { .. }
         | Answer::Pending { .. }
         | Answer::Refused { .. }
         | Answer::Sessions(_)

@@ -10,7 +10,7 @@ use gate::id::CredentialLabel;
 use serde::{Deserialize, de::IgnoredAny};
 
 use crate::{
-    Access, Approvals, Notify, Review, Uids,
+    Access, Approvals, Notify, Page, Review, Uids,
     trust::{Untrusted, root_owned},
     uids::UidRangeError,
 };
@@ -31,6 +31,8 @@ pub struct Config {
     pub notify: Notify,
     /// What is observed beside denials.
     pub observation: Observation,
+    /// The reviewers' page, if there is one.
+    pub page: Option<Page>,
     /// Where things are.
     pub paths: Paths,
     /// Who may answer for which calls.
@@ -89,6 +91,8 @@ pub struct Users {
     pub gate: String,
     /// The resolver role of custody-effect.
     pub resolver: String,
+    /// custody-review, where there is a page.
+    pub review: String,
     /// custody-vault.
     pub vault: String,
 }
@@ -99,6 +103,7 @@ impl Default for Users {
             control: "custody-control".into(),
             gate: "custody-gate".into(),
             resolver: "custody-resolver".into(),
+            review: "custody-review".into(),
             vault: "custody-vault".into(),
         }
     }
@@ -151,6 +156,16 @@ pub enum ConfigError {
         /// Why.
         source: io::Error,
     },
+    /// A page that others than this host could reach.
+    #[error(
+        "configuration `{path}`: `page.listen` is {value}; it must be an address of the loopback and a port"
+    )]
+    Page {
+        /// The file.
+        path: PathBuf,
+        /// What it says.
+        value: std::net::SocketAddr,
+    },
     /// Someone else than root may write it.
     #[error("configuration `{path}` is not trusted")]
     Trust {
@@ -184,6 +199,8 @@ struct File {
     notify: Notify,
     #[serde(default)]
     observation: Observation,
+    #[serde(default)]
+    page: Option<Page>,
     #[serde(default)]
     paths: Paths,
     #[serde(default)]
@@ -240,6 +257,7 @@ impl Config {
             credentials,
             notify,
             observation,
+            page,
             paths,
             review,
             uids,
@@ -249,6 +267,14 @@ impl Config {
             path: path.into(),
             source,
         })?;
+        if let Some(Page { listen: value }) =
+            page.filter(|it| !it.listen.ip().is_loopback() || it.listen.port() == 0)
+        {
+            return Err(ConfigError::Page {
+                path: path.into(),
+                value,
+            });
+        }
         let program = notify.command.first().map(PathBuf::from);
         for (key, value) in [
             ("paths.policies", Some(&paths.policies)),
@@ -273,6 +299,7 @@ impl Config {
             credentials,
             notify,
             observation,
+            page,
             paths,
             review,
             uids,
@@ -288,6 +315,7 @@ impl Config {
             credentials: BTreeMap::new(),
             notify: Notify::default(),
             observation: Observation::default(),
+            page: None,
             paths: Paths::default(),
             review: Vec::new(),
             uids: Uids::default(),
@@ -350,6 +378,9 @@ mod tests {
             "format = 1\n[[review]]\npolicies = ['bank']\nvalues = []",
             "format = 1\n[notify]\ncommand = ['tell']",
             "format = 1\n[notify]\nsocket = 'x.sock'",
+            "format = 1\n[page]\nlisten = '0.0.0.0:7707'",
+            "format = 1\n[page]\nlisten = '127.0.0.1:0'",
+            "format = 1\n[page]\nlisten = '7707'",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }

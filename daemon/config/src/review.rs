@@ -124,6 +124,14 @@ impl Default for Approvals {
     }
 }
 
+/// The reviewers' page.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Page {
+    /// Where it listens: an address of this host's loopback, and a port.
+    pub listen: std::net::SocketAddr,
+}
+
 /// How reviewers hear that a call waits. Neither way carries anything of the call but its number, its
 /// tool and its policy, which are the operator's words.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]

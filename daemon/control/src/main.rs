@@ -8,7 +8,7 @@ use custody_config::Config;
 use custody_control::{
     custodyd::Custodyd,
     opening::Gate,
-    reviews::{self, Desk},
+    reviews::{self, Desk, PageAt},
     serve::{Service, THREADS_MAX, serve},
     sessions::Sessions,
 };
@@ -35,6 +35,9 @@ struct Arguments {
     /// The folder where approvals are kept
     #[arg(long)]
     approvals: PathBuf,
+    /// The uid of the page's program, and where the page listens
+    #[arg(long, num_args = 2, value_names = ["UID", "ADDRESS"])]
+    page: Vec<String>,
     /// The folder of the compiled policies
     #[arg(long)]
     policies: PathBuf,
@@ -77,7 +80,8 @@ fn run() -> anyhow::Result<()> {
         let (gate, unasked, gate_carried) = Gate::connect(gate);
         // One daemon has one runtime folder: custodyd holds a lock in it.
         let instance = arguments.policies.display().to_string();
-        let (desk, telling) = Desk::open(&arguments.approvals, instance, &config);
+        let page = page_at(&arguments.page)?;
+        let (desk, telling) = Desk::open(&arguments.approvals, instance, &config, page);
         drop(tokio::spawn(telling));
         let service = Arc::new(Service {
             access: config.access,
@@ -105,4 +109,14 @@ fn run() -> anyhow::Result<()> {
             } => match never {},
         }
     })
+}
+
+fn page_at(said: &[String]) -> anyhow::Result<Option<PageAt>> {
+    let [uid, address] = said else {
+        return Ok(None);
+    };
+    Ok(Some(PageAt {
+        uid: uid.parse().context("the uid of the page's program")?,
+        address: address.parse().context("where the page listens")?,
+    }))
 }

@@ -45,8 +45,22 @@ pub enum Request {
         /// The statement that the caller signed, where the tool needs it.
         signed: Option<Signed>,
     },
+    /// A page takes the token of a login link for a ticket. For custody-review alone.
+    Enter {
+        /// The token.
+        token: Ticket,
+    },
     /// Which sessions are there?
     List,
+    /// A link with which the caller's browser logs in to the reviewers' page.
+    Login,
+    /// A reviewer asks by the page. For custody-review alone.
+    Page {
+        /// Who he is: what he was given when he entered.
+        ticket: Ticket,
+        /// What he asks.
+        what: Box<OfPage>,
+    },
     /// Which calls wait for a person? A page of those that the caller may see.
     Pending {
         /// Behind which call the page begins.
@@ -89,6 +103,50 @@ pub enum Request {
         session: SessionId,
         /// What.
         told: Told,
+    },
+}
+
+/// A secret that stands for a reviewer: of a login link, or of the page that he entered with it.
+#[derive(Clone, Copy, Eq, PartialEq, Deserialize, Serialize)]
+pub struct Ticket(pub [u8; 32]);
+
+/// It is a secret: not even its length is told.
+impl core::fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Ticket")
+    }
+}
+
+/// What a reviewer may ask by the page.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub enum OfPage {
+    /// [`Request::Approve`], without a signature.
+    Approve {
+        /// Which.
+        of: Judged,
+        /// Once, or more often.
+        scope: Scope,
+    },
+    /// The ticket is to be void.
+    Leave,
+    /// [`Request::Pending`].
+    Pending {
+        /// Behind which call the page begins.
+        after: Option<Behind>,
+    },
+    /// [`Request::Refuse`].
+    Refuse {
+        /// Which.
+        of: Judged,
+        /// Why; the agent is told.
+        why: String,
+    },
+    /// [`Request::Show`].
+    Show {
+        /// What it is called.
+        pending: u64,
+        /// Whose call it is.
+        session: SessionId,
     },
 }
 
@@ -154,8 +212,18 @@ pub enum Answer {
         /// How.
         end: End,
     },
+    /// The token was good, and is used up.
+    Entered {
+        /// What the page asks with from now on.
+        ticket: Ticket,
+    },
     /// The request may be: send what goes beside it.
     Give,
+    /// The link. It works once, for a few minutes.
+    Login {
+        /// Where.
+        url: String,
+    },
     /// Calls that wait and that the caller may see, oldest first.
     Pending {
         /// A page of them.

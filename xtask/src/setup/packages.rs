@@ -63,6 +63,12 @@ const RUN: &[Need] = &[
     },
 ];
 
+/// What a reviewer has; large, and one test's alone.
+const BROWSER: Need = Need {
+    packages: &["chromium", "chromium-driver", "fonts-dejavu-core"],
+    why: "a test of the reviewers' page drives a real browser",
+};
+
 /// A need that is not met.
 pub(super) struct Missing {
     packages: Vec<&'static str>,
@@ -79,12 +85,15 @@ impl Missing {
     }
 }
 
-pub(super) fn missing() -> Result<Vec<Missing>> {
+pub(super) fn missing(browser: bool) -> Result<Vec<Missing>> {
     let mut needs: Vec<&Need> = vec![&BUILD];
     if Toolchain::find_nightly().is_none() || Toolchain::find_debian().is_some() {
         needs.push(&EBPF);
     }
     needs.extend(RUN);
+    if browser {
+        needs.push(&BROWSER);
+    }
     if places::on_path("dpkg-query").is_none() {
         bail!(
             "this is not a Debian system (no `dpkg-query`); install by hand what xtask/src/setup/packages.rs lists"

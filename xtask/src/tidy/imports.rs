@@ -27,6 +27,7 @@ const FLOORS: &[&[&str]] = &[
         "custody-effect",
         "custody-front",
         "custody-gatekeeper",
+        "custody-review",
         "custody-supervisor",
         "custody-vault",
     ],

@@ -127,7 +127,9 @@ fn done(answer: Answer) -> anyhow::Result<()> {
     match answer {
         Answer::Done => Ok(()),
         Answer::Ended { .. }
+        | Answer::Entered { .. }
         | Answer::Give
+        | Answer::Login { .. }
         | Answer::Pending { .. }
         | Answer::Refused { .. }
         | Answer::Sessions(_)

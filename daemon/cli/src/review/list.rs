@@ -58,6 +58,18 @@ pub fn show(
     Ok(Exit::Done)
 }
 
+/// `custody review --web`.
+///
+/// # Errors
+/// When there is no page.
+pub fn web(socket: &Path) -> anyhow::Result<Exit> {
+    let Answer::Login { url } = Control::connect(socket)?.ask(&Request::Login)? else {
+        bail!(UNEXPECTED);
+    };
+    say(&inert::line(&url));
+    Ok(Exit::Done)
+}
+
 /// All that wait, page by page.
 pub(super) fn every(control: &mut Control, all: bool) -> anyhow::Result<Vec<PendingView>> {
     let (mut every, mut after) = (Vec::new(), None);

@@ -127,6 +127,8 @@ impl Attendance<'_> {
                 Ok(None)
             }
             Answer::Done
+            | Answer::Entered { .. }
+            | Answer::Login { .. }
             | Answer::Pending { .. }
             | Answer::Sessions(_)
             | Answer::Shown(_)

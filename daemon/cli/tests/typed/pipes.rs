@@ -187,7 +187,10 @@ fn signals_are_passed_on_and_the_command_decides() {
         match connection.hear().0 {
             Request::Signal { signal: passed } => assert_eq!(passed, signal as i32),
             other @ (Request::Approve { .. }
+            | Request::Enter { .. }
             | Request::List
+            | Request::Login
+            | Request::Page { .. }
             | Request::Pending { .. }
             | Request::Refuse { .. }
             | Request::Run(_)

@@ -13,6 +13,7 @@
 //! | [`pace`] | how often people are asked, and say yes |
 //! | [`rights`] | who may see, and who may answer |
 //! | [`show`] | lists, and a call whole |
+//! | [`web`] | the page: login links, tickets, what is asked with one |
 //!
 //! **Invariant:** who may answer is decided on what the kernel says of the caller and on root's rules; a
 //! uid of a session, a front or a worker never may. A call that cannot be kept is refused, not held.
@@ -23,6 +24,7 @@ mod notify;
 mod pace;
 mod rights;
 mod show;
+mod web;
 
 use std::{path::Path, sync::Arc};
 
@@ -35,11 +37,14 @@ use tokio::{sync::mpsc, task::spawn_blocking};
 use self::{
     notify::{Note, Notifier},
     pace::Pace,
+    web::Web,
 };
 
 pub(crate) use answer::{approve, refuse};
 pub use keep::carry;
 pub(crate) use show::{list, show};
+pub use web::PageAt;
+pub(crate) use web::{ask, enter, login};
 
 /// Where calls wait, and who may answer.
 #[derive(Debug)]
@@ -54,6 +59,8 @@ pub struct Desk {
     questions: Pace<SessionId>,
     answers: Pace<u32>,
     notes: mpsc::Sender<Note>,
+    page: Option<PageAt>,
+    web: Web,
 }
 
 /// Why nothing was done.
@@ -80,6 +87,7 @@ impl Desk {
         folder: &Path,
         instance: String,
         config: &Config,
+        page: Option<PageAt>,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (notes, noted) = mpsc::channel(NOTES);
         let desk = Self {
@@ -91,6 +99,8 @@ impl Desk {
             questions: Pace::default(),
             answers: Pace::default(),
             notes,
+            page,
+            web: Web::default(),
         };
         let notifier = Notifier::new(config.notify.clone());
         (desk, notifier.carry(noted))

@@ -10,6 +10,7 @@ mod asking;
 mod floods;
 mod fuse;
 mod linger;
+mod paging;
 mod peers;
 mod reviewing;
 mod running;

@@ -136,6 +136,7 @@ fn spawn(config: &Path, policies: &Path, fds: [BorrowedFd<'_>; 3]) -> Child {
         .arg(policies)
         .arg("--approvals")
         .arg(policies.with_file_name("approvals"))
+        .args(["--page", "4100", "127.0.0.1:7707"])
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
