@@ -28,7 +28,7 @@ const FILE: &str = "fixtures/mutants.json";
 const FORMAT: &str = "custody-mutants/1";
 
 /// Mutant, package, its tests' target, test: what notices without an attempt.
-const TESTS: [(Mutant, &str, &str, &str); 16] = [
+const TESTS: [(Mutant, &str, &str, &str); 18] = [
     (
         Mutant::FrontStrictJson,
         "gate",
