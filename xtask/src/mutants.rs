@@ -28,7 +28,7 @@ const FILE: &str = "fixtures/mutants.json";
 const FORMAT: &str = "custody-mutants/1";
 
 /// Mutant, package, its tests' target, test: what notices without an attempt.
-const TESTS: [(Mutant, &str, &str, &str); 18] = [
+const TESTS: [(Mutant, &str, &str, &str); 21] = [
     (
         Mutant::FrontStrictJson,
         "gate",
@@ -106,6 +106,24 @@ const TESTS: [(Mutant, &str, &str, &str); 18] = [
         "custody-supervisor",
         "--lib",
         "denials::tests::a_flood_of_one_cgroup_is_counted_and_silences_nobody_else",
+    ),
+    (
+        Mutant::GateApprovalDigest,
+        "custody-gatekeeper",
+        "--test=gatekeeper",
+        "approvals::an_answer_counts_for_the_call_that_was_shown_and_no_other",
+    ),
+    (
+        Mutant::VaultApprovalCall,
+        "custody-vault",
+        "--test=vault",
+        "approvals::a_statement_of_anything_else_or_signed_by_anybody_else_is_refused_with_its_reason",
+    ),
+    (
+        Mutant::VaultApprovalSignature,
+        "custody-vault",
+        "--test=vault",
+        "approvals::a_statement_of_anything_else_or_signed_by_anybody_else_is_refused_with_its_reason",
     ),
     (
         Mutant::VaultPermitReuse,

@@ -63,6 +63,8 @@ pub struct Paths {
     pub policies: PathBuf,
     /// Our programs; by default the folder that custodyd itself is in.
     pub programs: Option<PathBuf>,
+    /// Reviewers' public keys, `NAME.pub` each, and the list of those that are `revoked`.
+    pub reviewers: PathBuf,
     /// Sockets and compiled policies; gone after a reboot.
     pub runtime: PathBuf,
     /// The ledger and its public keys.
@@ -75,6 +77,7 @@ impl Default for Paths {
             cgroup: None,
             policies: "/etc/custody/policies".into(),
             programs: None,
+            reviewers: "/etc/custody/reviewers".into(),
             runtime: "/run/custody".into(),
             state: "/var/lib/custody".into(),
         }
@@ -278,6 +281,7 @@ impl Config {
         let program = notify.command.first().map(PathBuf::from);
         for (key, value) in [
             ("paths.policies", Some(&paths.policies)),
+            ("paths.reviewers", Some(&paths.reviewers)),
             ("paths.runtime", Some(&paths.runtime)),
             ("paths.state", Some(&paths.state)),
             ("paths.cgroup", paths.cgroup.as_ref()),

@@ -9,6 +9,7 @@ use std::{
 use custody_wire::{
     frame::{self, FrameError},
     perform::{Http, Request},
+    session::Signed,
     supervise::EGRESS_MAX,
 };
 use gate::{
@@ -30,6 +31,7 @@ use gate::{
 use serde::Deserialize;
 
 use crate::{
+    approvals::{self, Unapproved},
     credential::NoCredential,
     gate_link::Link,
     session::{InFlight, Session},
@@ -99,6 +101,8 @@ pub(crate) enum Refusal {
     Tool { tool: ToolName },
     #[error("the call makes a request that no worker takes: {0}; shorten its arguments")]
     TooLong(FrameError),
+    #[error("{0}")]
+    Unapproved(Unapproved),
 }
 
 /// Checks everything that can be checked at once, in the order of the design, and spends the permit.
@@ -107,6 +111,7 @@ pub(crate) fn accept(
     link: &Link,
     permit: &[u8],
     call: &[u8],
+    signed: Option<&Signed>,
 ) -> Result<Accepted, Refused> {
     // The key of a gate that was replaced is void at once.
     if !link.is_current() {
@@ -125,13 +130,18 @@ pub(crate) fn accept(
         bound: claimed(permit, &why),
         why: Refusal::Permit(why),
     })?;
-    judge(vault, &verified, call, now).map_err(|why| Refused {
+    judge(vault, &verified, (call, signed), now).map_err(|why| Refused {
         bound: Some(Box::new(Bound::of(&verified))),
         why,
     })
 }
 
-fn judge(vault: &Vault, permit: &Verified, call: &[u8], now: u64) -> Result<Accepted, Refusal> {
+fn judge(
+    vault: &Vault,
+    permit: &Verified,
+    (call, signed): (&[u8], Option<&Signed>),
+    now: u64,
+) -> Result<Accepted, Refusal> {
     vault
         .spent
         .borrow_mut()
@@ -158,8 +168,13 @@ fn judge(vault: &Vault, permit: &Verified, call: &[u8], now: u64) -> Result<Acce
     let _usable = credentials
         .find_for(permit.credential(), prefix)
         .map_err(Refusal::Credential)?;
+    let approval = approvals::check(vault, &open.loaded.policy, permit, &call, signed)
+        .map_err(Refusal::Unapproved)?;
     Ok(Accepted {
-        bound: Bound::of(permit),
+        bound: Bound {
+            approval,
+            ..Bound::of(permit)
+        },
         call,
         expires: permit.expires(),
         has_key: open

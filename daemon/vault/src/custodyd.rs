@@ -43,6 +43,9 @@ pub(crate) enum Notice {
     Opened(SessionId, PolicyName),
     Ready,
     Resolver(OwnedFd),
+    Reviewer(String, OwnedFd),
+    Reviewers,
+    Revoked(OwnedFd),
     Worker {
         order: u64,
         channel: OwnedFd,
@@ -149,6 +152,9 @@ fn pair(notice: VaultNotice, fds: Vec<OwnedFd>) -> Result<Notice, NoticeError> {
         (VaultNotice::Ended { session }, None, None) => Notice::Ended(session),
         (VaultNotice::Opened { session, policy }, None, None) => Notice::Opened(session, policy),
         (VaultNotice::Ready, None, None) => Notice::Ready,
+        (VaultNotice::Reviewer { name }, Some(fd), None) => Notice::Reviewer(name, fd),
+        (VaultNotice::Reviewers, None, None) => Notice::Reviewers,
+        (VaultNotice::Revoked, Some(fd), None) => Notice::Revoked(fd),
         (VaultNotice::WorkerRefused { order, why }, None, None) => {
             Notice::WorkerRefused { order, why }
         }
@@ -158,13 +164,22 @@ fn pair(notice: VaultNotice, fds: Vec<OwnedFd>) -> Result<Notice, NoticeError> {
             pid,
         },
         (VaultNotice::Worker { .. }, _, _) => return Err(wrong(2)),
-        (VaultNotice::Credential { .. } | VaultNotice::Gate | VaultNotice::Resolver, _, _) => {
+        (
+            VaultNotice::Credential { .. }
+            | VaultNotice::Gate
+            | VaultNotice::Resolver
+            | VaultNotice::Reviewer { .. }
+            | VaultNotice::Revoked,
+            _,
+            _,
+        ) => {
             return Err(wrong(1));
         }
         (
             VaultNotice::Ended { .. }
             | VaultNotice::Opened { .. }
             | VaultNotice::Ready
+            | VaultNotice::Reviewers
             | VaultNotice::WorkerRefused { .. },
             _,
             _,

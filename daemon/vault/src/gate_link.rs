@@ -147,12 +147,20 @@ async fn read(mut from: OwnedReadHalf, vault: &Rc<Vault>, link: &Rc<Link>) -> Li
                 number,
                 permit,
                 call,
-                approval: _,
+                approval,
             }) => {
                 let (vault, link) = (Rc::clone(vault), Rc::clone(link));
                 match vault.place() {
                     Some(place) => drop(tokio::task::spawn_local(async move {
-                        let answer = perform::perform(&vault, &link, number, &permit, &call).await;
+                        let answer = perform::perform(
+                            &vault,
+                            &link,
+                            number,
+                            &permit,
+                            &call,
+                            approval.as_ref(),
+                        )
+                        .await;
                         if let Some(answer) = answer {
                             link.answer(answer).await;
                         }

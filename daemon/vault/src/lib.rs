@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod accept;
+mod approvals;
 pub mod credential;
 mod custodyd;
 mod doubts;
@@ -23,6 +24,7 @@ mod precondition;
 mod receipts;
 mod recover;
 mod resolver;
+mod reviewers;
 mod session;
 mod spent;
 mod vault;

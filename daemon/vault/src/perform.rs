@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use custody_wire::{perform::Http, permit::Answer};
+use custody_wire::{perform::Http, permit::Answer, session::Signed};
 use gate::{
     chain::Place,
     mutant::Mutant,
@@ -59,10 +59,11 @@ pub(crate) async fn perform(
     number: u64,
     permit: &[u8],
     call: &[u8],
+    signed: Option<&Signed>,
 ) -> Option<Answer> {
     vault.catch_up();
     // No await in here: copies of one permit race to exactly one.
-    let accepted = match accept::accept(vault, link, permit, call) {
+    let accepted = match accept::accept(vault, link, permit, call, signed) {
         Ok(accepted) => accepted,
         Err(refused) => {
             let why = refused.why.to_string();

@@ -29,6 +29,7 @@ use gate::{
 use tokio::sync::Notify;
 
 use crate::{
+    approvals,
     credential::Credentials,
     custodyd::{Custodyd, Notice, NoticeError, stream},
     doubts::{Doubt, Doubts},
@@ -38,6 +39,7 @@ use crate::{
     receipts::Receipts,
     recover,
     resolver::Resolver,
+    reviewers::Reviewers,
     session::Session,
     spent::{SPENT_MAX, Spent},
     workers::{self, Means, Workers},
@@ -116,7 +118,11 @@ pub(crate) struct Vault {
     pub(crate) locks: Locks,
     pub(crate) receipts: Receipts,
     pub(crate) resolver: Rc<Resolver>,
+    pub(crate) reviewers: RefCell<Reviewers>,
     pub(crate) spent: RefCell<Spent>,
+    pub(crate) statements: RefCell<Spent>,
+    /// Boot time in nanoseconds and the host's in milliseconds, when it started.
+    started: (u64, u64),
     pub(crate) workers: Workers,
     broken: RefCell<Option<NoticeError>>,
     breaks: Notify,
@@ -206,6 +212,7 @@ fn start(config: Config, channel: OwnedFd) -> Result<Vault, VaultError> {
         .map_err(|_failed| VaultError::ChainFailed)?;
     let custodyd =
         Custodyd::new(channel).map_err(|error| VaultError::Notices(NoticeError::Io(error)))?;
+    let started = (config.clock.boot_ns(), config.clock.unix_ms());
     Ok(Vault {
         audience,
         epoch,
@@ -214,7 +221,10 @@ fn start(config: Config, channel: OwnedFd) -> Result<Vault, VaultError> {
         custodyd,
         receipts,
         resolver: Rc::default(),
+        reviewers: RefCell::default(),
         spent: RefCell::new(Spent::new(SPENT_MAX)),
+        started,
+        statements: RefCell::new(Spent::new(approvals::STATEMENTS_MAX)),
         workers: Workers::default(),
         broken: RefCell::default(),
         breaks: Notify::new(),
@@ -244,6 +254,14 @@ impl Vault {
             audience: self.audience,
             epoch: self.epoch,
         }
+    }
+
+    /// Milliseconds since 1970 by a clock that is not set back while the vault runs: what expired stays
+    /// expired.
+    pub(crate) fn unix_ms(&self) -> u64 {
+        let (boot_ns, unix_ms) = self.started;
+        let since = self.clock.boot_ns().saturating_sub(boot_ns) / 1_000_000;
+        self.clock.unix_ms().max(unix_ms.saturating_add(since))
     }
 
     /// The session, if it is open.
@@ -333,6 +351,9 @@ impl Vault {
                 tracing::info!("every credential was sent");
                 self.look_back();
             }
+            Notice::Reviewer(name, fd) => self.reviewers.borrow_mut().take(&name, fd),
+            Notice::Reviewers => self.reviewers.borrow_mut().renew(),
+            Notice::Revoked(fd) => self.reviewers.borrow_mut().take_revoked(fd),
             Notice::Resolver(fd) => match stream(fd) {
                 Ok(stream) => self.resolver.replace(stream),
                 Err(error) => tracing::error!(%error, "the resolver's channel is not usable"),

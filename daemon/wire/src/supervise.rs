@@ -288,6 +288,15 @@ pub enum VaultNotice {
     Resolver,
     /// Every [`VaultNotice::Credential`] of the configuration was sent.
     Ready,
+    /// Beside it: a descriptor of a reviewer's public keys, checked by custodyd to be root's to write.
+    Reviewer {
+        /// The file's name without `.pub`.
+        name: String,
+    },
+    /// Every reviewer was sent: from now on these count, and no others.
+    Reviewers,
+    /// Beside it: a descriptor of the list of keys that count no longer, checked like a reviewer's.
+    Revoked,
     /// The worker that an order asked for. Beside it: its channel, then its pidfd.
     Worker {
         /// The order's number.

@@ -8,6 +8,7 @@
 //! | [`policies`] | every policy compiles, and its credentials are configured |
 //! | [`programs`] | our programs are there and root's |
 //! | [`resolver`] | the host's name servers |
+//! | [`reviewers`] | reviewers' public keys are root's to write; opened, never read |
 //! | [`users`] | the users that services run as |
 
 pub mod core_files;
@@ -16,6 +17,7 @@ pub mod kernel;
 pub mod policies;
 pub mod programs;
 pub mod resolver;
+pub mod reviewers;
 pub mod users;
 
 use std::path::{Path, PathBuf};

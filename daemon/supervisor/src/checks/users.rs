@@ -139,6 +139,7 @@ mod tests {
             control: control.into(),
             gate: gate.into(),
             resolver: "903".into(),
+            review: "905".into(),
             vault: "904".into(),
         };
         Users::find(&names, &Uids::default())

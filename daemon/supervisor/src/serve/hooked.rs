@@ -23,6 +23,7 @@ pub(super) fn objects(checked: &Checked, config_path: Option<&PathBuf>) -> Vec<P
     let mut objects: Vec<PathBuf> = vec![
         "/etc/custody".into(),
         config.paths.policies.clone(),
+        config.paths.reviewers.clone(),
         config.paths.runtime.clone(),
         config.paths.state.clone(),
     ];

@@ -338,8 +338,10 @@ impl Custodyd {
             match signal {
                 Some(Signal::SIGHUP) => {
                     tracing::warn!(
-                        "SIGHUP: nothing is loaded again while running; restart custodyd"
+                        "SIGHUP: reviewers' keys are read again, and nothing else is while running; \
+                         for that restart custodyd"
                     );
+                    self.brief_reviewers();
                 }
                 Some(signal) => {
                     tracing::info!(signal = signal.as_str(), "ending");

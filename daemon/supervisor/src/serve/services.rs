@@ -15,7 +15,10 @@ use custody_wire::supervise::{ControlNotice, GateNotice, VaultNotice};
 
 use super::{Custodyd, Mode, Part, ServeError, channels::borrow, closing, say::chain};
 use crate::{
-    checks::{credentials, resolver},
+    checks::{
+        credentials, resolver,
+        reviewers::{self, Reviewers},
+    },
     hooks::Group,
     process::{Process, nonblocking},
 };
@@ -320,6 +323,22 @@ impl Custodyd {
         }
     }
 
+    /// Tells the vault whose signatures count, from now on. Where that cannot be known, nobody's do.
+    pub(super) fn brief_reviewers(&mut self) {
+        let folder = self.checked.config.paths.reviewers.clone();
+        let found = reviewers::open(&folder).unwrap_or_else(|error| {
+            tracing::error!(error = chain(&error), "no reviewer's signature counts");
+            Reviewers::default()
+        });
+        for (name, fd) in found.keys {
+            self.give(Service::Vault, &VaultNotice::Reviewer { name }, &[fd]);
+        }
+        if let Some(fd) = found.revoked {
+            self.give(Service::Vault, &VaultNotice::Revoked, &[fd]);
+        }
+        self.tell(Service::Vault, &VaultNotice::Reviewers, &[]);
+    }
+
     /// Tells a new vault everything that an old one knew: credentials, sessions, the gate.
     fn brief_vault(&mut self) -> Result<(), String> {
         self.vault_run = self.vault_run.saturating_add(1);
@@ -328,6 +347,7 @@ impl Custodyd {
             let fd = credentials::open(&label, &source).map_err(|error| chain(&error))?;
             self.give(Service::Vault, &VaultNotice::Credential { label }, &[fd]);
         }
+        self.brief_reviewers();
         self.tell(Service::Vault, &VaultNotice::Ready, &[]);
         for (session, policy) in self.open_sessions() {
             self.tell(

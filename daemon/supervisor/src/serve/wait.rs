@@ -34,7 +34,7 @@ pub(super) enum Ready {
     Words(u64),
 }
 
-/// SIGTERM and SIGINT end custodyd, SIGHUP says that a restart is needed.
+/// SIGTERM and SIGINT end custodyd, at SIGHUP it reads reviewers' keys again.
 pub(super) fn signals() -> Result<SignalFd, ServeError> {
     let failed = |errno: Errno| ServeError::Loop {
         call: "signalfd",

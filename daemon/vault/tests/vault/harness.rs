@@ -27,6 +27,7 @@ use custody_wire::{
     Message as _, frame,
     perform::{Resolve, Resolved},
     permit::{Answer, Request},
+    session::Signed,
     supervise::{VaultNotice, VaultOrder},
 };
 use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey};
@@ -211,6 +212,22 @@ timeout_ms = 1000
 authority = "payload"
 type = "string"
 max_length = 60000
+
+[tools.transfer]
+description = "Moves money; a reviewer signs each."
+credential = "api"
+risk = "financial"
+confirm = "signature"
+
+[tools.transfer.request]
+method = "POST"
+url = "http://127.0.0.1:{port}/v1/messages"
+body = {{ amount = "{{amount}}" }}
+timeout_ms = 1000
+
+[tools.transfer.arguments.amount]
+authority = "payload"
+type = "integer"
 
 [tools.note]
 description = "Writes a note whose number the server gives."
@@ -568,6 +585,16 @@ impl Bench {
         self.gate.answer().await
     }
 
+    /// The same with what a reviewer signed beside it.
+    pub(crate) async fn ask_approved(&mut self, wish: &Wish, approval: Option<Signed>) -> Answer {
+        let signed = wish.signed(&self.gate.key);
+        self.gate.say(&Request::Durable { position: 1 }).await;
+        self.gate
+            .perform_approved(signed, wish.call.clone(), approval)
+            .await;
+        self.gate.answer().await
+    }
+
     /// The reason of a refusal, after which the server must have seen nothing.
     pub(crate) async fn refused(&mut self, wish: &Wish) -> String {
         let before = self.server.received().len();
@@ -715,13 +742,22 @@ impl Gate {
     }
 
     pub(crate) async fn perform(&mut self, permit: Vec<u8>, call: Vec<u8>) -> u64 {
+        self.perform_approved(permit, call, None).await
+    }
+
+    pub(crate) async fn perform_approved(
+        &mut self,
+        permit: Vec<u8>,
+        call: Vec<u8>,
+        approval: Option<Signed>,
+    ) -> u64 {
         let number = self.next;
         self.next += 1;
         self.say(&Request::Perform {
             number,
             permit,
             call,
-            approval: None,
+            approval,
         })
         .await;
         number

@@ -9,6 +9,7 @@
     reason = "a test fails by panicking, whatever else came"
 )]
 
+mod approvals;
 mod effects;
 mod freshness;
 mod harness;
