@@ -98,6 +98,8 @@ mutants! {
     VaultPrecondition "vault-precondition": "an effect is sent only while what it rests on is so";
     /// What is read back changes nothing: every effect counts as seen.
     VaultReadBack "vault-read-back": "an effect counts as seen where reading back shows it";
+    /// What was taken back is used on.
+    VaultRevocation "vault-revocation": "what an operator took back is used no more";
 }
 
 impl Mutant {

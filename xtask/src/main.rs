@@ -13,6 +13,7 @@ mod demo;
 mod evidence_run;
 mod fuzz;
 mod guest;
+mod kills;
 mod man;
 mod mutants;
 mod outsiders;
@@ -57,6 +58,8 @@ enum Command {
     Fuzz(fuzz::Args),
     /// Run a command on a stock Debian kernel, in an emulated machine
     Guest(guest::Args),
+    /// Kill every program on a call's way at its system calls, and count at the effect server
+    Kills(kills::Args),
     /// Write the man pages of `custody` into `<target>/man`
     Man,
     /// Take each rule away in a build of its own, and see that something notices
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Command::EvidenceRun(args) => evidence_run::run(&places, &args),
         Command::Fuzz(args) => fuzz::run(&places, &args),
         Command::Guest(args) => guest::command(&places, &args),
+        Command::Kills(args) => kills::run(&places, &args),
         Command::Man => man::run(&places),
         Command::Mutants(args) => mutants::run(&places, &args),
         Command::Outsiders(args) => outsiders::run(&places, &args),

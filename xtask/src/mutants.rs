@@ -28,7 +28,7 @@ const FILE: &str = "fixtures/mutants.json";
 const FORMAT: &str = "custody-mutants/1";
 
 /// Mutant, package, its tests' target, test: what notices without an attempt.
-const TESTS: [(Mutant, &str, &str, &str); 21] = [
+const TESTS: &[(Mutant, &str, &str, &str)] = &[
     (
         Mutant::FrontStrictJson,
         "gate",
@@ -155,6 +155,12 @@ const TESTS: [(Mutant, &str, &str, &str); 21] = [
         "--test=vault",
         "read_back::a_200_is_not_verification_a_server_that_did_nothing_is_mismatched",
     ),
+    (
+        Mutant::VaultRevocation,
+        "custody-vault",
+        "--test=vault",
+        "revoked::what_is_revoked_while_a_call_waits_for_its_record_is_not_sent",
+    ),
 ];
 
 #[derive(clap::Args)]
@@ -204,7 +210,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
             None => say::line(format_args!("    there is no mutant {mutant} yet")),
         }
     }
-    for (mutant, package, target, test) in TESTS {
+    for &(mutant, package, target, test) in TESTS {
         let name = mutant.name();
         if !name.starts_with(only) {
             continue;

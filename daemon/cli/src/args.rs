@@ -7,7 +7,7 @@ use custody_wire::{operator::SOCKET, profile::Profile};
 use gate::{
     chain::{ChainName, Place},
     digest::DigestError,
-    id::{OwnedName, PolicyName, SessionId, TenantName, ValueName},
+    id::{OwnedName, PolicyName, SessionId, TenantName, ToolName, ValueName},
     meaning::Subject,
 };
 
@@ -109,6 +109,19 @@ pub enum What {
         #[arg(long)]
         web: bool,
     },
+    /// Take a credential, a policy or a session back, for good: what uses it is cut off at once
+    ///
+    /// Root alone; a session also whoever runs it. A policy's sessions end. It stays so over every restart:
+    /// custodyd keeps it in the file `revoked` of its state folder (/var/lib/custody), a line each. To undo it,
+    /// remove the line and start custodyd again.
+    Revoke {
+        /// credential, policy or session
+        #[arg(value_name = "KIND", value_parser = ["credential", "policy", "session"])]
+        kind: String,
+        /// Which: a label, a name, an id
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
     /// Run a command confined
     Run(Run),
     /// Show a call that waits, or waited: its exact values, where each comes from, and why it waits
@@ -136,6 +149,12 @@ pub enum What {
         /// What.
         #[command(flatten)]
         what: Tell,
+    },
+    /// Let a tool go on that was locked because its effect was not there when it was read back. Root alone
+    Unlock {
+        /// Which, of every policy that has it
+        #[arg(value_name = "TOOL", value_parser = ToolName::parse)]
+        tool: ToolName,
     },
     /// Say how a policy decides on a call, and what would change it; nothing is performed
     Why {

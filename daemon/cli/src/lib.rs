@@ -24,6 +24,7 @@ pub mod list;
 pub mod policy;
 pub mod replay;
 pub mod review;
+pub mod revoke;
 pub mod run;
 pub mod why;
 
@@ -61,11 +62,13 @@ pub fn main() -> Exit {
         } => replay::replay(&policy, &traces, json),
         What::Review { web: true, .. } => review::list::web(&socket),
         What::Review { key, web: false } => review::walk::walk(&socket, key.as_deref()),
+        What::Revoke { kind, name } => revoke::revoke(&socket, &kind, &name),
         What::Run(run) => run::run(&socket, run),
         What::Show { call, json } => review::list::show(&socket, call.pending, call.session, json),
         What::Status => list::status(&socket),
         What::Stop { sessions } => list::stop(&socket, &sessions),
         What::Tell { session, what } => list::tell(&socket, session, &what),
+        What::Unlock { tool } => revoke::unlock(&socket, tool),
         What::Why { policy, call, json } => why::why(&policy, &call, json),
     };
     done.unwrap_or_else(|error| {

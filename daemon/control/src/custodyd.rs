@@ -7,7 +7,10 @@ use std::{
         fd::{AsFd as _, BorrowedFd, OwnedFd},
         unix::net,
     },
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use custody_sys::channel;
@@ -22,7 +25,7 @@ use gate::id::SessionId;
 use tokio::{
     io::Interest,
     net::UnixStream,
-    sync::{Notify, mpsc},
+    sync::{Notify, mpsc, oneshot},
 };
 
 /// The most descriptors beside a notice: stdin, stdout and stderr.
@@ -63,6 +66,9 @@ pub enum OrderError {
     Io(#[source] io::Error),
 }
 
+/// Whoever waits for what came of an order.
+type Heeds = oneshot::Sender<Result<(), String>>;
+
 /// The way to custodyd.
 #[derive(Clone, Debug)]
 pub struct Custodyd {
@@ -70,6 +76,8 @@ pub struct Custodyd {
     channel: Arc<UnixStream>,
     waiting: Arc<Mutex<HashMap<SessionId, mpsc::UnboundedSender<Notice>>>>,
     serve: Arc<Notify>,
+    heeded: Arc<Mutex<HashMap<u64, Heeds>>>,
+    next: Arc<AtomicU64>,
 }
 
 impl Custodyd {
@@ -84,6 +92,8 @@ impl Custodyd {
             channel: Arc::new(UnixStream::from_std(channel)?),
             waiting: Arc::default(),
             serve: Arc::default(),
+            heeded: Arc::default(),
+            next: Arc::new(AtomicU64::new(1)),
         })
     }
 
@@ -103,6 +113,25 @@ impl Custodyd {
             })
             .await
             .map_err(OrderError::Io)
+    }
+
+    /// Gives an order that is answered, and waits for the answer.
+    ///
+    /// # Errors
+    /// When custodyd is gone, or says why not.
+    pub async fn ask(&self, order: impl FnOnce(u64) -> ControlOrder) -> Result<(), String> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let (told, tells) = oneshot::channel();
+        lock(&self.heeded).insert(number, told);
+        let given = self.order(&order(number), &[]).await;
+        if let Err(error) = given {
+            lock(&self.heeded).remove(&number);
+            tracing::error!(%error, "an order was not given");
+            return Err("custodyd does not take orders; is the service stopping?".into());
+        }
+        tells
+            .await
+            .unwrap_or_else(|_dropped| Err("custodyd ended before it answered".into()))
     }
 
     /// Ready when custodyd has said that every service serves. To be awaited once.
@@ -160,6 +189,12 @@ impl Custodyd {
                 }
                 return;
             }
+            ControlNotice::Heeded { number, outcome } => {
+                let waits = lock(&self.heeded).remove(&number);
+                // Whoever asked may be gone; it is heeded all the same.
+                drop(waits.map(|told| told.send(outcome)));
+                return;
+            }
             ControlNotice::Ended { session, end } => (session, Notice::Ended(end), true),
             ControlNotice::Refused { session, refusal } => {
                 (session, Notice::Refused(refusal), true)
@@ -200,6 +235,10 @@ impl Custodyd {
 
     fn waiting(&self) -> MutexGuard<'_, HashMap<SessionId, mpsc::UnboundedSender<Notice>>> {
         // A map of senders is whole after any panic.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
+}
+
+fn lock<T>(map: &Mutex<T>) -> MutexGuard<'_, T> {
+    map.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,10 +7,11 @@ use custody_sys::channel;
 use custody_wire::{
     Message as _, frame,
     operator::{Answer, Request},
+    revoke::Revoked,
     session::Told,
     supervise::ControlOrder,
 };
-use gate::id::SessionId;
+use gate::id::{SessionId, ToolName};
 use tokio::{
     net::{UnixListener, UnixStream},
     time::{sleep, timeout},
@@ -207,6 +208,14 @@ async fn obey(service: &Service, client: &mut Client, caller: &Caller) -> Result
                 let answer = reviews::show(service, caller, pending, session).await;
                 client.send(&answer, &[]).await?;
             }
+            Request::Revoke(what) => {
+                let answer = revoke(service, caller, what).await;
+                client.send(&answer, &[]).await?;
+            }
+            Request::Unlock { tool } => {
+                let answer = unlock(service, caller, tool).await;
+                client.send(&answer, &[]).await?;
+            }
             Request::Signal { .. } => {
                 let why = "this connection runs no session".into();
                 client.send(&Answer::Refused { why }, &[]).await?;
@@ -257,6 +266,47 @@ async fn tell(service: &Service, caller: &Caller, session: SessionId, told: Told
         Err(error) => Answer::Refused {
             why: error.to_string(),
         },
+    }
+}
+
+/// Root takes back whatever there is; whoever has a session, that one.
+async fn revoke(service: &Service, caller: &Caller, what: Revoked) -> Answer {
+    let his = match &what {
+        Revoked::Session(session) => service.sessions.to_stop(*session, caller).is_some(),
+        Revoked::Credential(_) | Revoked::Policy(_) => false,
+    };
+    if caller.uid != 0 && !his {
+        return Answer::Refused {
+            why: format!("root alone revokes a credential or a policy, and you have no {what}"),
+        };
+    }
+    answered(
+        service
+            .custodyd
+            .ask(|number| ControlOrder::Revoke { number, what })
+            .await,
+    )
+}
+
+async fn unlock(service: &Service, caller: &Caller, tool: ToolName) -> Answer {
+    if caller.uid != 0 {
+        return Answer::Refused {
+            why: "root alone unlocks a tool: somebody has to look at what became of its effect"
+                .into(),
+        };
+    }
+    answered(
+        service
+            .custodyd
+            .ask(|number| ControlOrder::Unlock { number, tool })
+            .await,
+    )
+}
+
+fn answered(outcome: Result<(), String>) -> Answer {
+    match outcome {
+        Ok(()) => Answer::Done,
+        Err(why) => Answer::Refused { why },
     }
 }
 

@@ -22,3 +22,4 @@ pub mod mcp;
 pub mod say;
 pub mod strict;
 pub mod transport;
+pub mod used;

@@ -5,7 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use gate::json::{self, Limits, Value};
+use gate::{
+    digest::{Digest, Domain},
+    json::{self, Limits, Value},
+};
 use serde_json::json;
 
 /// The most bytes of one line: the largest call, escaped as wastefully as JSON allows for most
@@ -35,6 +38,10 @@ pub enum Checked {
         message: Vec<u8>,
         /// The arguments, an object, in RFC 8785 form.
         arguments: Vec<u8>,
+        /// Its id.
+        id: serde_json::Value,
+        /// What is called: the digest of name and arguments.
+        what: Digest,
     },
     /// A notification, in RFC 8785 form.
     Notification(Vec<u8>),
@@ -68,6 +75,16 @@ impl Refusal {
             id: serde_json::Value::Null,
             code: INVALID_REQUEST,
             why: why.into(),
+        }
+    }
+
+    /// A refusal of a call whose id stood for another.
+    pub fn reused(id: serde_json::Value) -> Self {
+        Self {
+            id,
+            code: INVALID_REQUEST,
+            why: "this `id` was another call's: each call has an id of its own; nothing was performed"
+                .into(),
         }
     }
 
@@ -151,14 +168,14 @@ pub fn check(line: &[u8]) -> Result<Checked, Refusal> {
     let Some(Value::Object(params)) = message.get_mut("params") else {
         return Err(refuse(INVALID_PARAMS, "`params` is missing"));
     };
-    match params.get("name") {
-        Some(Value::Text(name)) if name.len() <= NAME_CAP => {}
+    let name = match params.get("name") {
+        Some(Value::Text(name)) if name.len() <= NAME_CAP => name.clone(),
         Some(Value::Text(_)) => {
             let why = format!("`name` is longer than {NAME_CAP} bytes");
             return Err(refuse(INVALID_PARAMS, &why));
         }
         _ => return Err(refuse(INVALID_PARAMS, "`name` must be a string")),
-    }
+    };
     let arguments = match params.remove("arguments") {
         None | Some(Value::Null) => b"{}".to_vec(),
         Some(arguments @ Value::Object(_)) => json::canonical(&arguments),
@@ -169,9 +186,13 @@ pub fn check(line: &[u8]) -> Result<Checked, Refusal> {
         let why = format!("`arguments`: {error}");
         return Err(refuse(INVALID_PARAMS, &why));
     }
+    // No name has a NUL (`gate::json`), so that the two cannot run into each other.
+    let what = Digest::of(Domain::Call, &[name.as_bytes(), b"\0", &arguments].concat());
     Ok(Checked::Call {
         message: canonical(message),
         arguments,
+        id: id.unwrap_or_default(),
+        what,
     })
 }
 
@@ -224,7 +245,10 @@ mod tests {
     fn a_call_comes_apart_into_message_and_canonical_arguments() {
         let line = r#"{"method":"tools/call","id":1,"jsonrpc":"2.0",
             "params":{"name":"send","arguments":{"b":1.0,"a":"\u00e9"}}}"#;
-        let Checked::Call { message, arguments } = check(line.as_bytes()).unwrap() else {
+        let Checked::Call {
+            message, arguments, ..
+        } = check(line.as_bytes()).unwrap()
+        else {
             panic!("not a call");
         };
         assert_eq!(arguments, "{\"a\":\"é\",\"b\":1}".as_bytes());

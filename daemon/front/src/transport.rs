@@ -30,6 +30,7 @@ use tokio::{
 use crate::{
     line::{Line, Lines},
     strict::{self, Checked, LINE_CAP, Refusal},
+    used::Used,
 };
 
 /// The most requests of one connection that are worked on at once. A further one waits in the
@@ -64,6 +65,7 @@ pub struct Transport {
     refusal: Option<Vec<u8>>,
     ending: Option<Instant>,
     begun: bool,
+    used: Used,
 }
 
 impl Transport {
@@ -81,12 +83,23 @@ impl Transport {
             refusal: None,
             ending: None,
             begun: false,
+            used: Used::default(),
         }
     }
 
     fn message(&mut self, line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Refusal> {
         let (bytes, arguments) = match strict::check(line)? {
-            Checked::Call { message, arguments } => (message, arguments),
+            Checked::Call {
+                message,
+                arguments,
+                id,
+                what,
+            } => {
+                if !self.used.admits(&id, what) {
+                    return Err(Refusal::reused(id));
+                }
+                (message, arguments)
+            }
             Checked::Notification(message) if self.begun => (message, Vec::new()),
             // Before the first request the library takes a notification for a broken handshake.
             Checked::Notification(_) | Checked::Unasked => return Ok(None),

@@ -31,6 +31,7 @@ pub mod limits;
 pub mod places;
 pub mod process;
 pub mod refused;
+pub mod revoked;
 pub mod serve;
 pub mod uids;
 pub mod words;

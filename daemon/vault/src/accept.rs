@@ -80,7 +80,7 @@ pub(crate) enum Refusal {
     Floor(FloorError),
     #[error(
         "tool `{tool}` is locked: reading an effect of it back did not show what its server had \
-         answered; an operator looks, and starts custodyd again"
+         answered; when an operator has looked, `custody unlock {tool}` lets it go on"
     )]
     Locked { tool: ToolName },
     #[error("the gate that signed the permit is gone")]

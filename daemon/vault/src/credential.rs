@@ -1,7 +1,7 @@
 //! Credentials in custody.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     fs::File,
     io::{self, Read as _},
@@ -172,6 +172,7 @@ fn decoded(base64: &[u8]) -> impl Iterator<Item = u8> {
 #[derive(Debug, Default)]
 pub(crate) struct Credentials {
     by_label: BTreeMap<CredentialLabel, Result<Credential, String>>,
+    revoked: BTreeSet<CredentialLabel>,
 }
 
 /// Why there is no such credential.
@@ -194,8 +195,20 @@ pub(crate) enum NoCredential {
 }
 
 impl Credentials {
+    /// It is used no more, and no newer file brings it back.
+    pub(crate) fn revoke(&mut self, label: &CredentialLabel) {
+        self.revoked.insert(label.clone());
+        let _old = self
+            .by_label
+            .insert(label.clone(), Err("it was revoked".into()));
+    }
+
     /// Takes the credential in `fd` into custody. A newer one replaces it.
     pub(crate) fn take(&mut self, label: CredentialLabel, fd: OwnedFd) {
+        if self.revoked.contains(&label) {
+            tracing::warn!(%label, "a credential that was revoked is not taken");
+            return;
+        }
         let credential = Credential::read(fd).map_err(|error| reason::chain_of(&error));
         match &credential {
             Ok(_) => tracing::info!(credential = %label, "in custody"),

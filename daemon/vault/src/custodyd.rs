@@ -6,9 +6,10 @@ use custody_sys::channel;
 use custody_wire::{
     Message as _,
     frame::{self, FrameError},
+    revoke::Revoked,
     supervise::{VaultNotice, VaultOrder},
 };
-use gate::id::{CredentialLabel, PolicyName, SessionId};
+use gate::id::{CredentialLabel, PolicyName, SessionId, ToolName};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -40,12 +41,15 @@ pub(crate) enum Notice {
     Credential(CredentialLabel, OwnedFd),
     Ended(SessionId),
     Gate(OwnedFd),
+    Locked(PolicyName, ToolName),
     Opened(SessionId, PolicyName),
     Ready,
     Resolver(OwnedFd),
     Reviewer(String, OwnedFd),
     Reviewers,
-    Revoked(OwnedFd),
+    RevokedKeys(OwnedFd),
+    Revoked(Revoked),
+    Unlocked(ToolName),
     Worker {
         order: u64,
         channel: OwnedFd,
@@ -154,7 +158,10 @@ fn pair(notice: VaultNotice, fds: Vec<OwnedFd>) -> Result<Notice, NoticeError> {
         (VaultNotice::Ready, None, None) => Notice::Ready,
         (VaultNotice::Reviewer { name }, Some(fd), None) => Notice::Reviewer(name, fd),
         (VaultNotice::Reviewers, None, None) => Notice::Reviewers,
-        (VaultNotice::Revoked, Some(fd), None) => Notice::Revoked(fd),
+        (VaultNotice::RevokedKeys, Some(fd), None) => Notice::RevokedKeys(fd),
+        (VaultNotice::Locked { policy, tool }, None, None) => Notice::Locked(policy, tool),
+        (VaultNotice::Revoked(what), None, None) => Notice::Revoked(what),
+        (VaultNotice::Unlocked { tool }, None, None) => Notice::Unlocked(tool),
         (VaultNotice::WorkerRefused { order, why }, None, None) => {
             Notice::WorkerRefused { order, why }
         }
@@ -169,7 +176,7 @@ fn pair(notice: VaultNotice, fds: Vec<OwnedFd>) -> Result<Notice, NoticeError> {
             | VaultNotice::Gate
             | VaultNotice::Resolver
             | VaultNotice::Reviewer { .. }
-            | VaultNotice::Revoked,
+            | VaultNotice::RevokedKeys,
             _,
             _,
         ) => {
@@ -178,8 +185,11 @@ fn pair(notice: VaultNotice, fds: Vec<OwnedFd>) -> Result<Notice, NoticeError> {
         (
             VaultNotice::Ended { .. }
             | VaultNotice::Opened { .. }
+            | VaultNotice::Locked { .. }
             | VaultNotice::Ready
             | VaultNotice::Reviewers
+            | VaultNotice::Revoked(_)
+            | VaultNotice::Unlocked { .. }
             | VaultNotice::WorkerRefused { .. },
             _,
             _,

@@ -1,5 +1,5 @@
-//! Tools whose effects were not there when they were read back: they are performed no more by this
-//! run of the vault.
+//! Tools whose effects were not there when they were read back: they are performed no more until
+//! an operator has looked.
 
 use std::{cell::RefCell, collections::BTreeSet};
 
@@ -13,6 +13,11 @@ impl Locks {
     /// Locks a tool for every session of its policy. False if it was locked before.
     pub(crate) fn lock(&self, policy: &PolicyName, tool: &ToolName) -> bool {
         self.0.borrow_mut().insert((policy.clone(), tool.clone()))
+    }
+
+    /// An operator has looked: the tool goes on, in every policy that has it.
+    pub(crate) fn unlock(&self, tool: &ToolName) {
+        self.0.borrow_mut().retain(|(_policy, name)| name != tool);
     }
 
     /// Whether a tool is locked.

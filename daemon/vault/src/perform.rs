@@ -88,7 +88,12 @@ pub(crate) async fn perform(
 }
 
 /// The steps from an accepted call to what the worker says of it.
-async fn carry_out(vault: &Vault, link: &Link, accepted: &Accepted, progress: &Progress) -> Ended {
+async fn carry_out(
+    vault: &Rc<Vault>,
+    link: &Link,
+    accepted: &Accepted,
+    progress: &Progress,
+) -> Ended {
     let bound = &accepted.bound;
     let Some(rules) = accepted.session.loaded.policy.credential(&bound.credential) else {
         // `accept` saw it a moment ago, and policies do not change.
@@ -156,7 +161,13 @@ async fn carry_out(vault: &Vault, link: &Link, accepted: &Accepted, progress: &P
         Looked::Conditional(version) => request.headers.push((IF_MATCH.into(), version.clone())),
         Looked::Seen { .. } | Looked::Unasked => {}
     }
-    // Nothing waits between these checks and the hand-over.
+    // Nothing waits between these checks and the hand-over. What custodyd said by now counts.
+    vault.catch_up();
+    if let Err(why) = vault.credentials.borrow().find(&bound.credential) {
+        return Ended::Refused {
+            why: why.to_string(),
+        };
+    }
     if !link.is_current() {
         return Ended::Refused {
             why: Refusal::GateGone.to_string(),

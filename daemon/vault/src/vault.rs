@@ -2,7 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     os::fd::OwnedFd,
     path::PathBuf,
     rc::Rc,
@@ -17,12 +17,14 @@ use custody_ledger::{
 use custody_service::{clock::Clock, folders::Folders, policies::PoliciesError, reason};
 use custody_wire::{
     permit::Answer,
+    revoke::Revoked,
     supervise::{Head, VaultOrder},
 };
 use gate::{
     chain::key_id,
     digest::Digest,
     id::{PolicyName, SessionId},
+    mutant::Mutant,
     nonce::Nonce,
     record::{Bound, Effect, Verification},
 };
@@ -131,6 +133,8 @@ pub(crate) struct Vault {
     gate_turn: Cell<u64>,
     /// What an earlier run left open, until it is read back.
     left: RefCell<Vec<Doubt>>,
+    /// Policies that were taken back.
+    revoked: RefCell<BTreeSet<PolicyName>>,
     on_their_way: Cell<usize>,
     policies: Policies,
     sessions: RefCell<HashMap<SessionId, Rc<Session>>>,
@@ -232,6 +236,7 @@ fn start(config: Config, channel: OwnedFd) -> Result<Vault, VaultError> {
         locks: Locks::default(),
         gate_turn: Cell::new(0),
         left: RefCell::new(left),
+        revoked: RefCell::default(),
         on_their_way: Cell::new(0),
         policies,
         sessions: RefCell::default(),
@@ -327,6 +332,13 @@ impl Vault {
     /// An effect that its server claimed is not there.
     pub(crate) fn mismatched(&self, effect: &Bound, policy: &PolicyName, locks: bool, why: &str) {
         let locked = locks && self.locks.lock(policy, &effect.tool);
+        if locked {
+            // A new run of the vault hears it from custodyd.
+            self.custodyd.order_or_lose(&VaultOrder::Locked {
+                policy: policy.clone(),
+                tool: effect.tool.clone(),
+            });
+        }
         tracing::error!(
             call = %effect.call,
             tool = %effect.tool,
@@ -346,6 +358,9 @@ impl Vault {
             }
             Notice::Ended(session) => self.end(session),
             Notice::Gate(fd) => self.meet_gate(fd),
+            Notice::Locked(policy, tool) => {
+                let _was_not = self.locks.lock(&policy, &tool);
+            }
             Notice::Opened(session, policy) => self.open(session, &policy),
             Notice::Ready => {
                 tracing::info!("every credential was sent");
@@ -353,11 +368,13 @@ impl Vault {
             }
             Notice::Reviewer(name, fd) => self.reviewers.borrow_mut().take(&name, fd),
             Notice::Reviewers => self.reviewers.borrow_mut().renew(),
-            Notice::Revoked(fd) => self.reviewers.borrow_mut().take_revoked(fd),
+            Notice::RevokedKeys(fd) => self.reviewers.borrow_mut().take_revoked(fd),
             Notice::Resolver(fd) => match stream(fd) {
                 Ok(stream) => self.resolver.replace(stream),
                 Err(error) => tracing::error!(%error, "the resolver's channel is not usable"),
             },
+            Notice::Revoked(what) => self.revoked(&what),
+            Notice::Unlocked(tool) => self.locks.unlock(&tool),
             Notice::Worker {
                 order,
                 channel,
@@ -389,6 +406,37 @@ impl Vault {
         &self.policies
     }
 
+    /// Custodyd has cut what is in use; here it is used no more.
+    fn revoked(&self, what: &Revoked) {
+        if Mutant::VaultRevocation.is_on() {
+            return;
+        }
+        tracing::warn!(%what, "revoked");
+        match what {
+            Revoked::Credential(label) => {
+                self.credentials.borrow_mut().revoke(label);
+                self.workers.cut(label, &self.custodyd);
+            }
+            Revoked::Policy(name) => {
+                self.revoked.borrow_mut().insert(name.clone());
+                let under: Vec<SessionId> = self
+                    .sessions
+                    .borrow()
+                    .iter()
+                    .filter(|(_id, session)| session.loaded.policy.name() == name)
+                    .map(|(id, _session)| *id)
+                    .collect();
+                under.into_iter().for_each(|session| self.end(session));
+            }
+            Revoked::Session(session) => self.end(*session),
+        }
+    }
+
+    /// Whether a policy was taken back.
+    pub(crate) fn is_revoked(&self, policy: &PolicyName) -> bool {
+        self.revoked.borrow().contains(policy)
+    }
+
     fn meet_gate(self: &Rc<Self>, fd: OwnedFd) {
         // The old key is void now, not only when the new gate has spoken.
         if let Some(earlier) = self.gate.take() {
@@ -409,6 +457,10 @@ impl Vault {
     fn open(&self, session: SessionId, policy: &PolicyName) {
         // A number that lives is never opened again: whatever was there is over.
         self.end(session);
+        if self.is_revoked(policy) {
+            tracing::error!(%session, %policy, "session opened under a policy that was revoked");
+            return;
+        }
         let Some(loaded) = self.policies.get(policy) else {
             // Without a policy nothing is open: every permit of the session is refused.
             tracing::error!(%session, %policy, "session opened under an unknown policy");

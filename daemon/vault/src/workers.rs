@@ -232,6 +232,28 @@ impl Workers {
         self.retire_where(custodyd, |of, _worker| of == label);
     }
 
+    /// The credential was taken back: custodyd kills its workers, and whoever waits for one is told.
+    pub(crate) fn cut(&self, label: &CredentialLabel, custodyd: &Custodyd) {
+        let slots: Vec<Slot> = self
+            .slots
+            .borrow()
+            .iter()
+            .filter(|((_session, of), _slot)| of == label)
+            .map(|(_key, slot)| Rc::clone(slot))
+            .collect();
+        for slot in slots {
+            // A slot that is locked has no worker yet, and will get none.
+            if let Ok(mut place) = slot.try_lock()
+                && let Some(worker) = place.take()
+            {
+                worker.die("its credential was revoked");
+                custodyd.order_or_lose(&VaultOrder::Stop {
+                    order: worker.order(),
+                });
+            }
+        }
+    }
+
     /// Ends every worker that performs nothing for [`IDLE`], or is dead.
     pub(crate) fn sweep(&self, idle: Duration, custodyd: &Custodyd) {
         self.retire_where(custodyd, |_label, worker| {

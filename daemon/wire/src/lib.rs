@@ -11,6 +11,7 @@
 //! | [`operator`] | CLI and control | stream |
 //! | [`perform`] | vault and effect | stream |
 //! | [`permit`] | gate and vault | stream |
+//! | [`revoke`] | (a word on several of these) | – |
 //! | [`session`] | control and gate | stream |
 //! | [`supervise`] | custodyd and each of control, gate and vault | seqpacket |
 //!
@@ -27,6 +28,7 @@ pub mod perform;
 pub mod permit;
 pub mod profile;
 pub mod refused;
+pub mod revoke;
 pub mod session;
 pub mod supervise;
 

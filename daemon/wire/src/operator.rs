@@ -23,6 +23,7 @@ use crate::{
     launch::WindowSize,
     layer,
     profile::Profile,
+    revoke::Revoked,
     session::{Signed, Told, Waits},
     supervise::{Counts, End},
 };
@@ -85,6 +86,8 @@ pub enum Request {
         /// Whose call it is, where several daemons share what they keep.
         session: Option<SessionId>,
     },
+    /// Take something back, for good. Root alone; a session also whose it is.
+    Revoke(Revoked),
     /// Send a signal to the session that this connection runs.
     Signal {
         /// signal(7).
@@ -103,6 +106,11 @@ pub enum Request {
         session: SessionId,
         /// What.
         told: Told,
+    },
+    /// A tool that was locked goes on. Root alone.
+    Unlock {
+        /// Which, of every policy that has it.
+        tool: ToolName,
     },
 }
 

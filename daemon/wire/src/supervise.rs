@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use gate::{
     digest::Digest,
-    id::{CredentialLabel, PolicyName, SessionId},
+    id::{CredentialLabel, PolicyName, SessionId, ToolName},
 };
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,7 @@ use crate::{
     launch::WindowSize,
     layer::{self, Layer},
     profile::Profile,
+    revoke::Revoked,
 };
 
 /// The descriptor of this channel in control, gate and vault.
@@ -39,6 +40,13 @@ pub const CONFIGURATION_WORDS_MAX: usize = 8 << 10;
 pub enum ControlOrder {
     /// It can serve operators, and waits for [`ControlNotice::Serve`]. The first message, said once.
     Ready,
+    /// Take something back, for good. Answered by [`ControlNotice::Heeded`].
+    Revoke {
+        /// Numbered by control.
+        number: u64,
+        /// What.
+        what: Revoked,
+    },
     /// Send a signal to the session's command (through custody-init).
     Signal {
         /// Which.
@@ -53,6 +61,13 @@ pub enum ControlOrder {
     Stop {
         /// Which.
         session: SessionId,
+    },
+    /// A tool that was locked goes on. Answered by [`ControlNotice::Heeded`].
+    Unlock {
+        /// Numbered by control.
+        number: u64,
+        /// Which tool, of every policy that has it.
+        tool: ToolName,
     },
 }
 
@@ -92,6 +107,13 @@ pub enum ControlNotice {
         session: SessionId,
         /// How.
         end: End,
+    },
+    /// What came of an order that is answered.
+    Heeded {
+        /// Its number.
+        number: u64,
+        /// Done, or why not.
+        outcome: Result<(), String>,
     },
     /// The session did not start; nothing of it is left.
     Refused {
@@ -277,6 +299,13 @@ pub enum VaultNotice {
     },
     /// Beside it: the channel to a (new) gate.
     Gate,
+    /// A tool that an earlier run of the vault locked.
+    Locked {
+        /// Of which policy.
+        policy: PolicyName,
+        /// Which.
+        tool: ToolName,
+    },
     /// A session starts, under this policy: the vault holds it to that policy's floors.
     Opened {
         /// Which.
@@ -296,7 +325,14 @@ pub enum VaultNotice {
     /// Every reviewer was sent: from now on these count, and no others.
     Reviewers,
     /// Beside it: a descriptor of the list of keys that count no longer, checked like a reviewer's.
-    Revoked,
+    RevokedKeys,
+    /// Something was taken back: its workers are killed, and it is used no more.
+    Revoked(Revoked),
+    /// An operator has looked: the tool goes on.
+    Unlocked {
+        /// Which, of every policy that has it.
+        tool: ToolName,
+    },
     /// The worker that an order asked for. Beside it: its channel, then its pidfd.
     Worker {
         /// The order's number.
@@ -321,6 +357,14 @@ impl Message for VaultNotice {
 pub enum VaultOrder {
     /// The newest line on disk.
     Head(Head),
+    /// Reading an effect back did not show what its server had answered, and the tool is locked.
+    /// A new run of the vault is told so.
+    Locked {
+        /// Of which policy.
+        policy: PolicyName,
+        /// Which.
+        tool: ToolName,
+    },
     /// Start a worker for one credential in one session.
     Start {
         /// Numbered by the vault.

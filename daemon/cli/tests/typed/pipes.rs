@@ -195,8 +195,10 @@ fn signals_are_passed_on_and_the_command_decides() {
             | Request::Refuse { .. }
             | Request::Run(_)
             | Request::Show { .. }
+            | Request::Revoke(_)
             | Request::Status
             | Request::Stop { .. }
+            | Request::Unlock { .. }
             | Request::Tell { .. }) => {
                 panic!("{other:?}")
             }

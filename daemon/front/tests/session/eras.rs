@@ -205,3 +205,30 @@ async fn what_reading_back_came_to_is_beside_the_answer_and_a_lie_is_an_error() 
     // Whoever does not know the finding still looks before he repeats it.
     assert_eq!(lost["structuredContent"]["in_doubt"], true);
 }
+
+#[tokio::test]
+async fn an_id_that_was_another_calls_is_refused_and_never_answered_by_the_first() {
+    let mut session = Session::start();
+    let mut agent = session.agent().await;
+    agent.shake_hands("2025-11-25").await;
+    let first = agent.ask(&call(7, "echo", json!({ "to": "one" }))).await;
+    assert_eq!(first["result"]["structuredContent"]["to"], "one");
+    for (tool, arguments) in [
+        ("echo", json!({ "to": "two" })),
+        ("text", json!({ "to": "one" })),
+    ] {
+        let again = agent.ask(&call(7, tool, arguments)).await;
+        assert_eq!(again["id"], 7);
+        let why = again["error"]["message"].as_str().unwrap();
+        assert!(why.contains("another call's"), "{again}");
+        assert!(!again.to_string().contains("one"), "{again}");
+    }
+    // The same call is decided on anew.
+    let same = agent.ask(&call(7, "echo", json!({ "to": "one" }))).await;
+    assert_eq!(same["result"]["structuredContent"]["to"], "one");
+    let mut asked = Vec::new();
+    while let Ok((tool, arguments)) = session.asked.try_recv() {
+        asked.push((tool, arguments));
+    }
+    assert_eq!(asked.len(), 2, "the gate heard of nothing else");
+}

@@ -1,6 +1,9 @@
 //! The two ends of a front: a gate that answers by the tool's name, and an agent with raw lines.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use custody_wire::{
     agent::{Answer, Request, ToolView},
@@ -102,7 +105,10 @@ impl Agent {
     }
 
     pub(crate) async fn call(&mut self, tool: &str, arguments: Value) -> Value {
-        self.ask(&call(1, tool, arguments)).await
+        // Each call has an id of its own.
+        static NEXT: AtomicU64 = AtomicU64::new(1_000);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        self.ask(&call(id, tool, arguments)).await
     }
 }
 

@@ -66,6 +66,7 @@ impl Custodyd {
                 };
                 match order {
                     ControlOrder::Ready => {}
+                    ControlOrder::Revoke { number, what } => self.revoke(number, &what),
                     ControlOrder::Signal { session, signal } => {
                         self.signal_session(session, signal)
                     }
@@ -78,6 +79,7 @@ impl Custodyd {
                     ControlOrder::Stop { session } => {
                         self.stop_session(session, "stopped by an operator");
                     }
+                    ControlOrder::Unlock { number, tool } => self.unlock(number, &tool),
                 }
             }
             Service::Gate => {
@@ -98,6 +100,7 @@ impl Custodyd {
                         label,
                         egress,
                     } => self.start_worker(order, session, &label, &egress),
+                    VaultOrder::Locked { policy, tool } => self.locked(policy, tool),
                     VaultOrder::Recover {
                         order,
                         policy,

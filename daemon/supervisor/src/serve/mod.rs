@@ -16,6 +16,7 @@
 //! | [`over`] | a session of which nothing is left |
 //! | [`plans`] | what each of our programs may see |
 //! | [`refusing`] | configurations that a session's profile refuses |
+//! | [`revoking`] | what an operator takes back, and tools that go on |
 //! | [`say`] | errors and names in the words of messages |
 //! | [`services`] | control, gate, vault, resolver: started, linked, started again |
 //! | [`sessions`] | a session to its killing |
@@ -38,6 +39,7 @@ mod orders;
 mod over;
 mod plans;
 mod refusing;
+mod revoking;
 mod say;
 mod services;
 mod sessions;
@@ -47,7 +49,7 @@ mod wait;
 mod workers;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io,
     os::unix::net::UnixListener,
     path::PathBuf,
@@ -55,7 +57,7 @@ use std::{
 };
 
 use custody_sys::{cgroup::Cgroup, clock};
-use gate::id::SessionId;
+use gate::id::{PolicyName, SessionId, ToolName};
 use nix::sys::{signal::Signal, signalfd::SignalFd};
 
 use crate::{
@@ -65,6 +67,7 @@ use crate::{
     hooks::{Group, HookError, Hooks, PinError, Pins},
     places::{PlaceError, Places},
     process::Process,
+    revoked::{Revocations, RevokedError},
     uids::Pool,
 };
 
@@ -101,6 +104,9 @@ pub enum ServeError {
     /// The folders.
     #[error(transparent)]
     Places(#[from] PlaceError),
+    /// What was taken back.
+    #[error(transparent)]
+    Revoked(#[from] RevokedError),
     /// A service does not stay up.
     #[error("custody-{service} ended {times} times in a row; see its last words above")]
     Service {
@@ -185,6 +191,8 @@ struct Custodyd {
     /// Orders of sessions to be.
     looking: Looking<Ordered>,
     workers: BTreeMap<u64, Worker>,
+    revocations: Revocations,
+    locks: BTreeSet<(PolicyName, ToolName)>,
     vault_run: u32,
     heads: Heads,
     mode: Mode,
@@ -211,6 +219,7 @@ pub fn serve(
 ) -> Result<(), ServeError> {
     let places = Places::lock(&checked.config.paths.runtime, &checked.config.paths.state)?;
     places.make(&checked.users)?;
+    let revocations = Revocations::open(&checked.config.paths.state)?;
     places.write(&checked.policies)?;
     let cgroups = Cgroups::make(&checked.cgroup)?;
     let mut hooks = Hooks::load(cgroups.group(Group::Agents))?;
@@ -254,6 +263,8 @@ pub fn serve(
             source,
         })?,
         workers: BTreeMap::new(),
+        revocations,
+        locks: BTreeSet::new(),
         vault_run: 0,
         heads: Heads::default(),
         mode: Mode::Starting,

@@ -133,6 +133,9 @@ impl Custodyd {
                 start.policy
             ));
         };
+        if self.revocations.has_policy(&start.policy) {
+            return order(format!("policy `{}` was revoked", start.policy));
+        }
         let rules = policy.session();
         let profile = match start.profile {
             Some(asked) if asked < rules.profile => {

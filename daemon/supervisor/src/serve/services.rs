@@ -334,7 +334,7 @@ impl Custodyd {
             self.give(Service::Vault, &VaultNotice::Reviewer { name }, &[fd]);
         }
         if let Some(fd) = found.revoked {
-            self.give(Service::Vault, &VaultNotice::Revoked, &[fd]);
+            self.give(Service::Vault, &VaultNotice::RevokedKeys, &[fd]);
         }
         self.tell(Service::Vault, &VaultNotice::Reviewers, &[]);
     }
@@ -342,6 +342,7 @@ impl Custodyd {
     /// Tells a new vault everything that an old one knew: credentials, sessions, the gate.
     fn brief_vault(&mut self) -> Result<(), String> {
         self.vault_run = self.vault_run.saturating_add(1);
+        self.tell_what_is_not_used();
         let credentials = self.checked.config.credentials.clone();
         for (label, source) in credentials {
             let fd = credentials::open(&label, &source).map_err(|error| chain(&error))?;

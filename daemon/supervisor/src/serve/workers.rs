@@ -8,6 +8,7 @@ use std::{
 use custody_sys::channel;
 use custody_wire::{
     launch::Report,
+    revoke::Revoked,
     supervise::{EGRESS_MAX, NO_SESSION, VaultNotice},
 };
 use gate::{
@@ -21,9 +22,23 @@ use crate::{hooks::Group, process::Process};
 /// A worker that the present vault ordered, by the order's number.
 #[derive(Debug)]
 pub(super) struct Worker {
+    session: SessionId,
+    policy: PolicyName,
+    label: CredentialLabel,
     process: u64,
     /// The vault's end, until it is handed over.
     for_vault: Option<OwnedFd>,
+}
+
+impl Worker {
+    /// Whether it ends when that is taken back.
+    pub(super) fn is_of(&self, what: &Revoked) -> bool {
+        match what {
+            Revoked::Credential(label) => self.label == *label,
+            Revoked::Policy(name) => self.policy == *name,
+            Revoked::Session(id) => self.session == *id,
+        }
+    }
 }
 
 impl Custodyd {
@@ -83,6 +98,9 @@ impl Custodyd {
         egress: &[SocketAddr],
     ) -> Result<(), String> {
         let said = |error: &dyn std::error::Error| chain(error);
+        if let Some(what) = self.revocations.hinders(session, policy, label) {
+            return Err(format!("{what} was revoked"));
+        }
         let floor = self
             .checked
             .policies
@@ -137,6 +155,9 @@ impl Custodyd {
             Ok(process) => {
                 let process = self.register(part, process);
                 let worker = Worker {
+                    session,
+                    policy: policy.clone(),
+                    label: label.clone(),
                     process,
                     for_vault: Some(for_vault),
                 };

@@ -113,7 +113,7 @@ fn reviewers(bench: &Bench, keys: &[&SigningKey], revoked: &[&SigningKey]) {
     }
     if !revoked.is_empty() {
         let lines: Vec<String> = revoked.iter().map(|key| fingerprint(key)).collect();
-        bench.notice(&VaultNotice::Revoked, &[&file(&lines.join("\n"))]);
+        bench.notice(&VaultNotice::RevokedKeys, &[&file(&lines.join("\n"))]);
     }
     bench.notice(&VaultNotice::Reviewers, &[]);
 }
@@ -407,7 +407,7 @@ fn a_key_counts_from_when_it_is_there_until_it_is_gone_or_revoked() {
         assert!(none(try_it(&mut bench).await), "revoked");
         // A list that cannot be read revokes all; a file with one bad line gives no key.
         bench.notice(&name(), &[&file(&line(&alice()))]);
-        bench.notice(&VaultNotice::Revoked, &[&file("SHA256:short")]);
+        bench.notice(&VaultNotice::RevokedKeys, &[&file("SHA256:short")]);
         bench.notice(&VaultNotice::Reviewers, &[]);
         assert!(none(try_it(&mut bench).await), "unreadable list");
         let two = format!("{}ssh-rsa AAAA bob\n", line(&alice()));

@@ -919,7 +919,7 @@ fn heed_orders(custodyd: OwnedFd, seen: &Arc<Mutex<Seen>>) {
             let mut seen = seen.lock().unwrap();
             seen.orders.push(order.clone());
             match order {
-                VaultOrder::Head(_) => {}
+                VaultOrder::Head(_) | VaultOrder::Locked { .. } => {}
                 VaultOrder::Recover { order, .. } | VaultOrder::Start { order, .. } => {
                     if let Some(why) = seen.refuse.clone() {
                         notify(&custodyd, &VaultNotice::WorkerRefused { order, why }, &[]);

@@ -18,6 +18,7 @@ mod program;
 mod read_back;
 mod recover;
 mod restart;
+mod revoked;
 #[path = "../../../effect/tests/effect/server.rs"]
 mod server;
 mod workers;

@@ -278,7 +278,7 @@ fn a_tool_whose_effect_is_not_there_is_locked_for_every_session_of_its_policy() 
             again.permit["nonce"] = pay(&bench, "x").permit["nonce"].clone();
             let why = bench.refused(&again).await;
             assert!(
-                why.contains("`pay` is locked") && why.contains("operator"),
+                why.contains("`pay` is locked") && why.contains("custody unlock pay"),
                 "{why}"
             );
         }

@@ -14,7 +14,10 @@ fn egress(bench: &Bench) -> Vec<Vec<SocketAddr>> {
     let seen = bench.seen.lock().unwrap();
     let starts = seen.orders.iter().filter_map(|order| match order {
         VaultOrder::Start { egress, .. } => Some(egress.clone()),
-        VaultOrder::Head(_) | VaultOrder::Recover { .. } | VaultOrder::Stop { .. } => None,
+        VaultOrder::Head(_)
+        | VaultOrder::Locked { .. }
+        | VaultOrder::Recover { .. }
+        | VaultOrder::Stop { .. } => None,
     });
     starts.collect()
 }

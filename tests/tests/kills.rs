@@ -1,0 +1,411 @@
+//! kill -9 at every system call of every program on a call's way, counted at the effect server: no
+//! effect twice, no record or receipt lost, no permit used again, and each doubt an honest one.
+//!
+//! The programs are those that are installed, unchanged: this test traces one of them and ends it at its
+//! n-th stop (the beginning or the end of a system call of any of its threads), for each n until the
+//! call is over before. `CUSTODY_KILL_POINTS` says how many points; `cargo xtask kills` runs thousands.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    process::{Child, ChildStdin, ChildStdout, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use custody_tests::ground::{self, Ground, words};
+use nix::{
+    sys::{
+        ptrace,
+        signal::{Signal, kill},
+        wait::{WaitPidFlag, WaitStatus, waitpid},
+    },
+    unistd::Pid,
+};
+use serde_json::{Value, json};
+
+/// The programs on a call's way. The resolver is on none whose host is an address.
+#[cfg(test)]
+const PROGRAMS: [&str; 4] = [
+    "custody-effect",
+    "custody-front",
+    "custody-gate",
+    "custody-vault",
+];
+
+/// Services that are killed this often are started anew with custodyd, before it gives them up.
+#[cfg(test)]
+const SERVICES_KILLED_MAX: usize = 5;
+
+/// An agent: a bridge in a session, line by line.
+#[cfg(test)]
+struct Agent {
+    child: Child,
+    to: ChildStdin,
+    answers: mpsc::Receiver<Value>,
+    next: u64,
+}
+
+#[cfg(test)]
+impl Agent {
+    fn start(ground: &Ground) -> Option<Self> {
+        let mut child = ground
+            .run()
+            .args(["--", "/run/custody/bin/custody-bridge"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let to = child.stdin.take().unwrap();
+        let answers = lines(child.stdout.take().unwrap());
+        let mut agent = Self {
+            child,
+            to,
+            answers,
+            next: 1,
+        };
+        let hello = json!({
+            "jsonrpc": "2.0", "id": 0, "method": "initialize",
+            "params": {"protocolVersion": "2025-06-18", "capabilities": {},
+                       "clientInfo": {"name": "test", "version": "1"}},
+        });
+        agent.say(&hello)?;
+        let _hello = agent.answers.recv_timeout(Duration::from_secs(10)).ok()?;
+        agent.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
+        Some(agent)
+    }
+
+    fn say(&mut self, message: &Value) -> Option<()> {
+        writeln!(self.to, "{message}").ok()?;
+        self.to.flush().ok()
+    }
+
+    fn ask(&mut self, nonce: &str) -> Option<()> {
+        let id = self.next;
+        self.next += 1;
+        self.say(&json!({
+            "jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": "send_message", "arguments": ground::message(nonce)},
+        }))
+    }
+
+    /// The answer; none where the session or its front is gone.
+    fn hear(&self) -> Option<Value> {
+        self.answers.recv_timeout(Duration::from_secs(15)).ok()
+    }
+
+    fn end(mut self) {
+        drop(self.to);
+        if self.child.try_wait().unwrap().is_none() {
+            self.child.kill().unwrap();
+        }
+        self.child.wait().unwrap();
+    }
+}
+
+#[cfg(test)]
+fn lines(from: ChildStdout) -> mpsc::Receiver<Value> {
+    let (tell, told) = mpsc::channel();
+    drop(thread::spawn(move || {
+        for line in BufReader::new(from).lines().map_while(Result::ok) {
+            if let Ok(answer) = serde_json::from_str(&line)
+                && tell.send(answer).is_err()
+            {
+                return;
+            }
+        }
+    }));
+    told
+}
+
+/// Every thread of `pid`, held at its next stop.
+#[cfg(test)]
+fn seize(pid: i32) -> bool {
+    let options = ptrace::Options::PTRACE_O_TRACESYSGOOD | ptrace::Options::PTRACE_O_TRACECLONE;
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return false;
+    };
+    for thread in threads.flatten() {
+        let Some(thread) = thread.file_name().to_str().and_then(|it| it.parse().ok()) else {
+            continue;
+        };
+        let thread = Pid::from_raw(thread);
+        if ptrace::seize(thread, options).is_err() || ptrace::interrupt(thread).is_err() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Kills `pid` at its stop `at`, or when `over` says that the call was answered before; how many
+/// stops there were, and whether it was killed in mid-call.
+#[cfg(test)]
+fn kill_at(pid: i32, at: usize, ready: &mpsc::Sender<()>, over: &AtomicBool) -> (usize, bool) {
+    let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD | WaitPidFlag::WNOHANG;
+    let mut stops = 0;
+    let seized = seize(pid);
+    ready.send(()).unwrap();
+    let mut killed = false;
+    let mut in_time = false;
+    if !seized {
+        over.store(true, Ordering::SeqCst);
+    }
+    let end = Instant::now() + Duration::from_secs(20);
+    loop {
+        if !killed && (stops >= at || over.load(Ordering::SeqCst)) {
+            in_time = stops >= at;
+            // It may be gone already.
+            let _gone = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            killed = true;
+        }
+        match waitpid(Pid::from_raw(-1), Some(flags)) {
+            Err(_nobody_is_left) => return (stops, in_time),
+            Ok(WaitStatus::StillAlive) => {
+                assert!(Instant::now() < end, "{pid} is not gone");
+                thread::sleep(Duration::from_micros(50));
+            }
+            Ok(WaitStatus::PtraceSyscall(thread)) => {
+                stops += 1;
+                if stops < at {
+                    let _gone = ptrace::syscall(thread, None);
+                }
+            }
+            Ok(WaitStatus::PtraceEvent(thread, _, _)) => {
+                let _gone = ptrace::syscall(thread, None);
+            }
+            Ok(WaitStatus::Stopped(thread, signal)) => {
+                let signal =
+                    (signal != Signal::SIGTRAP && signal != Signal::SIGSTOP).then_some(signal);
+                let _gone = ptrace::syscall(thread, signal);
+            }
+            Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..) | WaitStatus::Continued(_)) => {}
+        }
+    }
+}
+
+/// What came of all points.
+#[cfg(test)]
+#[derive(Debug, Default)]
+struct Sums {
+    points: usize,
+    killed_in_mid_call: usize,
+    done: usize,
+    not_done: usize,
+    in_doubt: usize,
+    unanswered: usize,
+    of_these_performed: usize,
+}
+
+#[test]
+#[serial_test::file_serial(custody)]
+fn a_program_killed_at_any_system_call_of_a_call_makes_no_effect_twice_and_loses_no_receipt() {
+    if !ground::can_run() {
+        return;
+    }
+    let points: usize = std::env::var("CUSTODY_KILL_POINTS")
+        .ok()
+        .and_then(|it| it.parse().ok())
+        .unwrap_or(24);
+    let mut ground = Ground::set().unwrap();
+    let mut agent: Option<Agent> = None;
+    let mut sums = Sums::default();
+    let mut at = [1_usize; PROGRAMS.len()];
+    let mut longest = [0_usize; PROGRAMS.len()];
+    // With few points: some at the beginning, and then further and further apart.
+    let step = if points < 1_000 { 7 } else { 1 };
+    let mut services_killed = 0;
+    let mut told_done = BTreeSet::new();
+    for point in 0..points {
+        let which = point % PROGRAMS.len();
+        let program = PROGRAMS[which];
+        if services_killed >= SERVICES_KILLED_MAX {
+            if let Some(agent) = agent.take() {
+                agent.end();
+            }
+            ground.host.down().unwrap();
+            ground.host.up().unwrap();
+            services_killed = 0;
+        }
+        // A call before: worker, front and session are there.
+        let warm = Instant::now() + Duration::from_secs(30);
+        let mut living = loop {
+            assert!(Instant::now() < warm, "{}", ground.host.log_tail());
+            let Some(mut trying) = agent.take().or_else(|| Agent::start(&ground)) else {
+                thread::sleep(Duration::from_millis(50));
+                continue;
+            };
+            let asked = trying.ask(&format!("warm-{point}-{}", trying.next));
+            match asked.and_then(|()| trying.hear()) {
+                Some(answer) if ground::is_done(&answer) => break trying,
+                Some(_) => {
+                    thread::sleep(Duration::from_millis(20));
+                    agent = Some(trying);
+                }
+                None => trying.end(),
+            }
+        };
+        let Some(pid) = ground.host.pids(program).pop() else {
+            panic!("no {program}")
+        };
+        let nonce = format!("kill-{point}-{program}");
+        let over = Arc::new(AtomicBool::new(false));
+        let (ready, readies) = mpsc::channel();
+        let tracer = {
+            let (over, at) = (Arc::clone(&over), at[which]);
+            thread::spawn(move || kill_at(pid, at, &ready, &over))
+        };
+        readies.recv().unwrap();
+        let answer = living.ask(&nonce).and_then(|()| living.hear());
+        over.store(true, Ordering::SeqCst);
+        let (stops, in_time) = tracer.join().unwrap();
+        longest[which] = longest[which].max(stops);
+        at[which] = if in_time { at[which] + step } else { 1 };
+        sums.points += 1;
+        sums.killed_in_mid_call += usize::from(in_time);
+        if matches!(program, "custody-gate" | "custody-vault") {
+            services_killed += 1;
+        }
+        let is_gone = program == "custody-gate" || program == "custody-front" || answer.is_none();
+        if is_gone {
+            living.end();
+        } else {
+            agent = Some(living);
+        }
+        // Whatever was on its way arrives within this.
+        thread::sleep(Duration::from_millis(20));
+        let effects = ground.effects(&nonce).unwrap().len();
+        assert!(
+            effects <= 1,
+            "{nonce}: {effects} effects\n{}",
+            ground.host.log_tail()
+        );
+        let in_doubt = answer
+            .as_ref()
+            .and_then(|it| it.pointer("/result/structuredContent/in_doubt"))
+            .and_then(Value::as_bool);
+        match &answer {
+            Some(answer) if ground::is_done(answer) => {
+                assert_eq!(effects, 1, "{nonce} was said to be done: {answer}");
+                told_done.insert(nonce);
+                sums.done += 1;
+            }
+            Some(_) if in_doubt == Some(true) => {
+                sums.in_doubt += 1;
+                sums.of_these_performed += effects;
+            }
+            Some(answer) => {
+                assert_eq!(effects, 0, "{nonce} was said not to be done: {answer}");
+                sums.not_done += 1;
+            }
+            None => {
+                sums.unanswered += 1;
+                sums.of_these_performed += effects;
+            }
+        }
+    }
+    if let Some(agent) = agent.take() {
+        agent.end();
+    }
+    // The last start of the vault writes what is in doubt.
+    ground.host.down().unwrap();
+    ground.host.up().unwrap();
+    let verified = ground.verify_ledger().unwrap();
+    assert!(verified.status.success(), "{}", words(&verified));
+    let chain = Receipts::read(&ground);
+    assert_eq!(chain.nonces.len(), chain.intents, "a permit was used again");
+    assert_eq!(chain.open, 0, "an intent has no receipt");
+    let seen = all_effects(&ground);
+    assert_eq!(seen.twice, Vec::<String>::new());
+    // Each effect that the server saw has an intent, and what was told as done its receipt.
+    assert!(seen.count <= chain.intents, "{seen:?} {}", chain.intents);
+    assert!(chain.done >= told_done.len());
+    println!("{sums:?}");
+    println!("stops of the longest call: {PROGRAMS:?} {longest:?}");
+    println!(
+        "effects {} (twice 0), intents {}, receipts done {}, in doubt {}",
+        seen.count, chain.intents, chain.done, chain.in_doubt
+    );
+}
+
+/// What the receipts' chain says, line by line.
+#[cfg(test)]
+#[derive(Default)]
+struct Receipts {
+    intents: usize,
+    nonces: BTreeSet<String>,
+    open: usize,
+    done: usize,
+    in_doubt: usize,
+}
+
+#[cfg(test)]
+impl Receipts {
+    fn read(ground: &Ground) -> Self {
+        let folder = ground.host.state().join("receipts");
+        let mut names: Vec<_> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|it| it == "jsonl"))
+            .collect();
+        names.sort();
+        let mut all = Self::default();
+        let mut open = BTreeSet::new();
+        for name in names {
+            for line in fs::read_to_string(name).unwrap().lines() {
+                let line: Value = serde_json::from_str(line).unwrap();
+                if let Some(intent) = line.pointer("/body/intent") {
+                    all.intents += 1;
+                    let nonce = intent["effect"]["nonce"].as_str().unwrap();
+                    all.nonces.insert(nonce.into());
+                    open.insert(line["position"].as_u64().unwrap());
+                }
+                if let Some(receipt) = line.pointer("/body/receipt") {
+                    if let Some(position) = receipt.pointer("/intent/position") {
+                        assert!(open.remove(&position.as_u64().unwrap()), "{receipt}");
+                    }
+                    all.done += usize::from(receipt.pointer("/outcome/done").is_some());
+                    all.in_doubt += usize::from(receipt.pointer("/outcome/in_doubt").is_some());
+                }
+            }
+        }
+        all.open = open.len();
+        all
+    }
+}
+
+/// What the server saw in all.
+#[cfg(test)]
+#[derive(Debug)]
+struct Effects {
+    count: usize,
+    twice: Vec<String>,
+}
+
+#[cfg(test)]
+fn all_effects(ground: &Ground) -> Effects {
+    let mut bodies = BTreeSet::new();
+    let mut twice = Vec::new();
+    let seen = ground.effects("").unwrap();
+    for it in &seen {
+        let body = format!("{it:?}");
+        let nonce = body
+            .split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
+            .find(|word| word.starts_with("kill-") || word.starts_with("warm-"))
+            .unwrap_or_default()
+            .to_owned();
+        if nonce.starts_with("kill-") && !bodies.insert(nonce.clone()) {
+            twice.push(nonce);
+        }
+    }
+    Effects {
+        count: seen.len(),
+        twice,
+    }
+}
