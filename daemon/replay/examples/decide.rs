@@ -1,7 +1,7 @@
 //! Our decision on a call, timed in a process of its own, by the same commands as the peers' of `cargo xtask bench gate`.
 //!
-//! Reads one JSON object (the setting), then commands, one a line: `decide N` and `record N` answer with a JSON list of N
-//! times in nanoseconds, `sizes 1` with the bytes of the index and of what was recorded; the end of the input ends it.
+//! Reads one JSON object (the setting), then commands, one a line: `decide N`, `ruled N` (the same with rules of an
+//! operator's) and `record N` answer with a JSON list of N times in nanoseconds, `sizes 1` with the bytes of the index and of what was recorded; the end of the input ends it.
 
 use std::{
     collections::BTreeMap,
@@ -10,6 +10,7 @@ use std::{
     time::Instant,
 };
 
+use custody_rules::Rules;
 use gate::{
     call::Call,
     decide::{Ask, Verdict, decide},
@@ -42,7 +43,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut times = Vec::new();
         for _ in 0..count.parse::<u32>()? {
             match what {
-                "decide" => times.push(session.decide()?),
+                "decide" => times.push(session.decide(None)?),
+                "ruled" => times.push(session.decide(Some(&session.ruled))?),
                 "record" => times.push(session.record()),
                 "sizes" => {
                     let usage = session.facts.usage();
@@ -65,9 +67,32 @@ struct Session {
     fresh: u64,
     policy: Policy,
     read: Call,
+    ruled: Ruled,
     size: usize,
     tool: ToolName,
     words: Vec<String>,
+}
+
+/// The same policy with rules of an operator's: some of each tool, and some of all.
+struct Ruled {
+    policy: Policy,
+    rules: Rules,
+}
+
+impl Ruled {
+    fn new(tools: &[ToolName], text: &str) -> Result<Self, Box<dyn Error>> {
+        let mut rules = RULES_OF_ALL.to_owned();
+        for tool in tools {
+            rules.push_str(&RULES.replace("TOOL", tool.as_str()));
+        }
+        let text = format!("{text}\n[rules]\ncedar = \"bench.cedar\"\n");
+        let beside = |_: &str| Ok(rules.clone());
+        let policy = Policy::compile_beside(&PolicyName::parse("bench")?, &text, &beside)?;
+        Ok(Self {
+            rules: Rules::load(&policy)?,
+            policy,
+        })
+    }
 }
 
 impl Session {
@@ -95,19 +120,20 @@ impl Session {
                 tool: setting.reader,
             },
             policy,
+            ruled: Ruled::new(&setting.tools, &text)?,
             tool: setting.tool,
         })
     }
 
     /// From the bytes of the arguments to the verdict, as in the gate's program.
-    fn decide(&self) -> Result<u128, Box<dyn Error>> {
+    fn decide(&self, ruled: Option<&Ruled>) -> Result<u128, Box<dyn Error>> {
         let begin = Instant::now();
         let arguments = parse(&self.bytes, &Limits::CALL)?;
-        let verdict = decide(
-            &self.policy,
-            &self.facts,
-            &Ask::new(self.tool.as_str(), &arguments),
-        );
+        let ask = Ask::new(self.tool.as_str(), &arguments);
+        let verdict = match ruled {
+            None => decide(&self.policy, &self.facts, &ask),
+            Some(it) => it.rules.decide(&it.policy, &self.facts, &ask),
+        };
         let time = begin.elapsed().as_nanos();
         match verdict {
             Verdict::Allow(_) => Ok(time),
@@ -177,4 +203,23 @@ request = { method = "POST", url = "https://service.test/TOOL", body = "{*}" }
 arguments.to = { authority = "agent", role = "sink", type = "email" }
 arguments.subject = { authority = "payload", type = "string", max_length = 200 }
 arguments.body = { authority = "payload", type = "string", max_length = 4000 }
+"#;
+
+const RULES_OF_ALL: &str = r#"
+forbid (principal, action == Action::"call", resource)
+when { context.session.handoff };
+forbid (principal, action == Action::"call_unattended", resource)
+when { context.call.risk == Risk::"financial" && context.session.tainted };
+"#;
+
+const RULES: &str = r#"
+@id("total-of-TOOL")
+forbid (principal, action == Action::"call", resource == Tool::"TOOL")
+when { context.after.day.calls > 1000000 };
+@id("nowhere-of-TOOL")
+forbid (principal, action == Action::"call", resource == Tool::"TOOL")
+when { context.args.to.value like "*@nowhere.example" };
+@id("origin-of-TOOL")
+forbid (principal, action == Action::"call_unattended", resource == Tool::"TOOL")
+when { context.args.to.origin == Origin::"untrusted" };
 "#;

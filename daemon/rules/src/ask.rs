@@ -4,9 +4,7 @@
 //! besides, until a person has approved: who forbids it holds. A rule that fails says neither yes nor no, and
 //! refuses.
 
-use cedar_policy::{
-    AuthorizationError, Context, Decision, Entities, EntityUid, PolicySet, Request,
-};
+use cedar_policy::{AuthorizationError, Context, Entities, EntityUid, PolicySet, Request};
 use gate::{
     decide::{About, Moment, Narrowing, OperatorRules, Reason, Rule},
     excerpt::excerpt,
@@ -119,23 +117,21 @@ impl Rules {
             .authorizer
             .is_authorized(&request, rules, &question.entities);
         let diagnostics = response.diagnostics();
-        // What one rule forbids is forbidden, whatever became of another.
-        let denied = response.decision() == Decision::Deny;
-        let mut caught: Vec<&Said> = diagnostics
-            .reason()
-            .filter_map(|id| self.said.get(id))
-            .collect();
-        caught.sort_by_key(|it| it.listed.line);
+        let mut caught = Vec::new();
+        for id in diagnostics.reason() {
+            let rule = self.said.get(id);
+            caught.push(rule.ok_or_else(|| failed(None, "a rule that nobody wrote"))?);
+        }
+        caught.sort_by_key(|it: &&Said| it.listed.line);
         let failure = diagnostics.errors().min_by_key(|it| self.line(it));
-        match (denied && !caught.is_empty(), failure) {
-            (true, None) => Ok(caught),
-            (false, None) if !denied => Ok(Vec::new()),
-            (true, Some(_)) if *action == self.call => Ok(caught),
-            (_, Some(AuthorizationError::PolicyEvaluationError(error))) => {
+        match failure {
+            None => Ok(caught),
+            // What one rule forbids is forbidden, whatever became of another.
+            Some(_) if *action == self.call && !caught.is_empty() => Ok(caught),
+            Some(AuthorizationError::PolicyEvaluationError(error)) => {
                 let rule = self.said.get(error.policy_id());
                 Err(failed(rule, &error.inner().to_string()))
             }
-            (false, None) => Err(failed(None, "nothing is permitted")),
         }
     }
 

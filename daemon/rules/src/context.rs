@@ -10,14 +10,14 @@ use cedar_policy::{
 };
 use gate::{
     decide::{About, class_of},
-    id::{ArgumentName, ToolName},
+    id::ArgumentName,
     json::Value,
     policy::{Argument, Kind, Tool},
     session::{Facts, Taint},
 };
 
 use crate::{
-    reads::Reads,
+    reads::{Part, Reads},
     schema::{ACTION, BOUNDARY, CALLER, CLASS, ORIGIN, RISK, ROLE, TOOL},
 };
 
@@ -95,55 +95,41 @@ impl Types {
         tool: &Tool,
         reads: &Reads,
     ) -> Result<Context, Unshown> {
-        let mut context = Vec::new();
-        if reads.has(&["after"]) {
-            context.push(("after".into(), after(about, tool)?));
-        }
-        if reads.has(&["args"]) {
-            context.push(("args".into(), self.arguments(about, tool, reads)?));
-        }
-        if reads.has(&["call"]) {
-            context.push(("call".into(), self.call(about, tool)?));
-        }
-        if reads.has(&["history"]) {
-            context.push(("history".into(), history(about, reads)?));
-        }
-        if reads.has(&["session"]) {
-            context.push(("session".into(), self.session(about)?));
-        }
-        Context::from_pairs(context).map_err(Unshown::whole)
+        let mut shown = Shown::of(&reads.context);
+        shown.put("after", |part| after(about, tool, part))?;
+        shown.put("args", |part| self.arguments(about, tool, part))?;
+        shown.put("call", |part| self.call(about, tool, part))?;
+        shown.put("history", |part| history(about, part))?;
+        shown.put("session", |part| self.session(about, part))?;
+        Context::from_pairs(shown.members).map_err(Unshown::whole)
     }
 
     fn arguments(
         &self,
         about: &About<'_>,
         tool: &Tool,
-        reads: &Reads,
+        part: &Part,
     ) -> Result<RestrictedExpression, Unshown> {
-        let mut shown = Vec::new();
+        let mut shown = Shown::of(part);
         for (name, value) in &about.call.arguments {
             let Some(argument) = tool.arguments.get(name) else {
                 continue;
             };
-            let wants = |what| reads.has(&["args", name.as_str(), what]);
-            let mut of = Vec::new();
-            if let (Value::List(items), true) = (value, wants("count")) {
-                let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
-                of.push(("count".into(), RestrictedExpression::new_long(count)));
-            }
-            if wants("origin") {
-                of.push(("origin".into(), self.origin(about, name, argument, value)?));
-            }
-            if wants("value") {
-                let value = expression(&argument.kind, value);
-                let value = value.ok_or_else(|| Unshown::Number(name.clone()))?;
-                of.push(("value".into(), value));
-            }
-            if reads.has(&["args", name.as_str()]) {
-                shown.push((name.as_str().into(), record(of)?));
-            }
+            shown.put(name.as_str(), |part| {
+                let mut of = Shown::of(part);
+                if let Value::List(items) = value {
+                    let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
+                    of.put("count", |_| Ok(RestrictedExpression::new_long(count)))?;
+                }
+                of.put("origin", |_| self.origin(about, name, argument, value))?;
+                of.put("value", |_| {
+                    let value = expression(&argument.kind, value);
+                    value.ok_or_else(|| Unshown::Number(name.clone()))
+                })?;
+                of.record()
+            })?;
         }
-        record(shown)
+        shown.record()
     }
 
     /// What the gate found, where it looked; else the same look.
@@ -170,82 +156,84 @@ impl Types {
         self.entity(ORIGIN, class.as_str())
     }
 
-    fn call(&self, about: &About<'_>, tool: &Tool) -> Result<RestrictedExpression, Unshown> {
-        let text = |it: &str| RestrictedExpression::new_string(it.into());
+    fn call(
+        &self,
+        about: &About<'_>,
+        tool: &Tool,
+        part: &Part,
+    ) -> Result<RestrictedExpression, Unshown> {
+        let text = |it: &str| Ok(RestrictedExpression::new_string(it.into()));
         let grounds = about.grounds;
-        let classes = grounds.classes.iter();
-        let classes = classes.map(|it| self.entity(CLASS, it.as_str()));
-        let mut of = vec![
-            (
-                "classes".into(),
-                RestrictedExpression::new_set(classes.collect::<Result<Vec<_>, _>>()?),
-            ),
-            ("credential".into(), text(tool.credential.as_str())),
-            ("risk".into(), self.entity(RISK, grounds.risk.as_str())?),
-        ];
+        let mut shown = Shown::of(part);
         if let Some(branch) = &grounds.branch {
-            of.push(("branch".into(), text(branch)));
+            shown.put("branch", |_| text(branch))?;
         }
-        record(of)
+        shown.put("classes", |_| {
+            let classes = grounds.classes.iter();
+            let classes = classes.map(|it| self.entity(CLASS, it.as_str()));
+            Ok(RestrictedExpression::new_set(
+                classes.collect::<Result<Vec<_>, _>>()?,
+            ))
+        })?;
+        shown.put("credential", |_| text(tool.credential.as_str()))?;
+        shown.put("risk", |_| self.entity(RISK, grounds.risk.as_str()))?;
+        shown.record()
     }
 
-    fn session(&self, about: &About<'_>) -> Result<RestrictedExpression, Unshown> {
-        let yes = RestrictedExpression::new_bool;
+    fn session(&self, about: &About<'_>, part: &Part) -> Result<RestrictedExpression, Unshown> {
+        let yes = |it| Ok(RestrictedExpression::new_bool(it));
         let facts = about.facts;
         let taint = facts.taint();
-        let tools = taint.iter().filter_map(|it| match it {
-            Taint::Result { tool } => Some(self.entity(TOOL, tool.as_str())),
-            Taint::Handoff | Taint::Workspace => None,
-        });
-        record(vec![
-            (
-                "boundary".into(),
-                self.entity(BOUNDARY, facts.boundary().as_str())?,
-            ),
-            ("handoff".into(), yes(taint.contains(&Taint::Handoff))),
-            ("scoped".into(), yes(facts.scope().is_some())),
-            ("tainted".into(), yes(!taint.is_empty())),
-            (
-                "tainted_by".into(),
-                RestrictedExpression::new_set(tools.collect::<Result<Vec<_>, _>>()?),
-            ),
-            ("workspace".into(), yes(taint.contains(&Taint::Workspace))),
-        ])
+        let mut shown = Shown::of(part);
+        shown.put("boundary", |_| {
+            self.entity(BOUNDARY, facts.boundary().as_str())
+        })?;
+        shown.put("handoff", |_| yes(taint.contains(&Taint::Handoff)))?;
+        shown.put("scoped", |_| yes(facts.scope().is_some()))?;
+        shown.put("tainted", |_| yes(!taint.is_empty()))?;
+        shown.put("tainted_by", |_| {
+            let tools = taint.iter().filter_map(|it| match it {
+                Taint::Result { tool } => Some(self.entity(TOOL, tool.as_str())),
+                Taint::Handoff | Taint::Workspace => None,
+            });
+            Ok(RestrictedExpression::new_set(
+                tools.collect::<Result<Vec<_>, _>>()?,
+            ))
+        })?;
+        shown.put("workspace", |_| yes(taint.contains(&Taint::Workspace)))?;
+        shown.record()
     }
 }
 
-/// What the session will have done of this tool with this call.
-fn after(about: &About<'_>, tool: &Tool) -> Result<RestrictedExpression, Unshown> {
-    let name = &about.call.tool;
-    let now = about.ask.now_ms;
-    let with = |of: &dyn Fn(&Facts) -> u32| {
-        let most = i64::from(most(about, of));
-        RestrictedExpression::new_long(most.saturating_add(1))
-    };
-    let sum = |of: &dyn Fn(&Facts) -> f64| greatest(about, of);
-    let more = |it: &ArgumentName| match about.call.arguments.get(it) {
-        Some(Value::Int(n)) => n.as_f64(),
-        Some(Value::Real(x)) => x.get(),
-        Some(Value::Bool(_) | Value::List(_) | Value::Null | Value::Object(_) | Value::Text(_))
-        | None => 0.0,
-    };
-    let day = record(vec![
-        ("calls".into(), with(&|it| it.calls_of_day(name, now))),
-        (
-            "sums".into(),
-            sums(tool, &|of| {
-                sum(&|it| it.sum_of_day(name, of, now)) + more(of)
-            })?,
-        ),
-    ])?;
-    record(vec![
-        ("calls".into(), with(&|it| it.calls(name))),
-        ("day".into(), day),
-        (
-            "sums".into(),
-            sums(tool, &|of| sum(&|it| it.sum(name, of)) + more(of))?,
-        ),
-    ])
+/// A record, as far as it is read.
+struct Shown<'r> {
+    members: Vec<(String, RestrictedExpression)>,
+    part: &'r Part,
+}
+
+impl<'r> Shown<'r> {
+    const fn of(part: &'r Part) -> Self {
+        Self {
+            members: Vec::new(),
+            part,
+        }
+    }
+
+    /// A member, if it is read.
+    fn put(
+        &mut self,
+        name: &str,
+        make: impl FnOnce(&'r Part) -> Result<RestrictedExpression, Unshown>,
+    ) -> Result<(), Unshown> {
+        if let Some(part) = self.part.of(name) {
+            self.members.push((name.into(), make(part)?));
+        }
+        Ok(())
+    }
+
+    fn record(self) -> Result<RestrictedExpression, Unshown> {
+        RestrictedExpression::new_record(self.members).map_err(Unshown::whole)
+    }
 }
 
 /// The session, and those that it was delegated from: they count its calls too.
@@ -253,56 +241,91 @@ fn all<'a>(about: &About<'a>) -> impl Iterator<Item = &'a Facts> {
     std::iter::once(about.facts).chain(about.ask.above.iter().copied())
 }
 
-fn most(about: &About<'_>, of: &dyn Fn(&Facts) -> u32) -> u32 {
-    all(about).map(of).max().unwrap_or_default()
+fn count(
+    about: &About<'_>,
+    more: i64,
+    of: &dyn Fn(&Facts) -> u32,
+) -> Result<RestrictedExpression, Unshown> {
+    let most = all(about).map(of).max().unwrap_or_default();
+    let sum = i64::from(most).saturating_add(more);
+    Ok(RestrictedExpression::new_long(sum))
 }
 
-fn greatest(about: &About<'_>, of: &dyn Fn(&Facts) -> f64) -> f64 {
-    all(about).map(of).fold(0.0, f64::max)
+fn sums(
+    about: &About<'_>,
+    tool: &Tool,
+    part: &Part,
+    more: &dyn Fn(&ArgumentName) -> f64,
+    of: &dyn Fn(&Facts, &ArgumentName) -> f64,
+) -> Result<RestrictedExpression, Unshown> {
+    let mut shown = Shown::of(part);
+    for (name, argument) in tool.arguments.iter().filter(|(_, it)| it.kind.is_amount()) {
+        shown.put(name.as_str(), |_| {
+            let most = all(about).map(|it| of(it, name)).fold(0.0, f64::max);
+            let sum = sum(&argument.kind, most + more(name));
+            sum.ok_or_else(|| Unshown::Number(name.clone()))
+        })?;
+    }
+    shown.record()
+}
+
+/// What the session will have done of this tool with this call.
+fn after(about: &About<'_>, tool: &Tool, part: &Part) -> Result<RestrictedExpression, Unshown> {
+    let name = &about.call.tool;
+    let now = about.ask.now_ms;
+    let more = |it: &ArgumentName| match about.call.arguments.get(it) {
+        Some(Value::Int(n)) => n.as_f64(),
+        Some(Value::Real(x)) => x.get(),
+        Some(Value::Bool(_) | Value::List(_) | Value::Null | Value::Object(_) | Value::Text(_))
+        | None => 0.0,
+    };
+    let mut shown = Shown::of(part);
+    shown.put("calls", |_| count(about, 1, &|it| it.calls(name)))?;
+    shown.put("day", |part| {
+        let mut day = Shown::of(part);
+        day.put("calls", |_| {
+            count(about, 1, &|it| it.calls_of_day(name, now))
+        })?;
+        day.put("sums", |part| {
+            let of = |it: &Facts, of: &ArgumentName| it.sum_of_day(name, of, now);
+            sums(about, tool, part, &more, &of)
+        })?;
+        day.record()
+    })?;
+    shown.put("sums", |part| {
+        sums(about, tool, part, &more, &|it, of| it.sum(name, of))
+    })?;
+    shown.record()
 }
 
 /// What the session did, before this call.
-fn history(about: &About<'_>, reads: &Reads) -> Result<RestrictedExpression, Unshown> {
-    let count = |of: &dyn Fn(&Facts) -> u32| {
-        let most = most(about, of);
-        RestrictedExpression::new_long(most.into())
-    };
-    let sum = |of: &dyn Fn(&Facts) -> f64| greatest(about, of);
+fn history(about: &About<'_>, part: &Part) -> Result<RestrictedExpression, Unshown> {
     let now = about.ask.now_ms;
-    let mut shown = Vec::new();
+    let none = |_: &ArgumentName| 0.0;
+    let mut shown = Shown::of(part);
     for (name, tool) in about.policy.tools() {
-        if !reads.has(&["history", name.as_str()]) {
-            continue;
-        }
-        let day = record(vec![
-            ("calls".into(), count(&|it| it.calls_of_day(name, now))),
-            (
-                "sums".into(),
-                sums(tool, &|of| sum(&|it| it.sum_of_day(name, of, now)))?,
-            ),
-        ])?;
-        let of = record(vec![
-            ("approved".into(), count(&|it| it.approved(name))),
-            ("calls".into(), count(&|it| it.calls(name))),
-            ("day".into(), day),
-            (
-                "sums".into(),
-                sums(tool, &|of| sum(&|it| it.sum(name, of)))?,
-            ),
-        ])?;
-        shown.push((String::from(ToolName::as_str(name)), of));
+        shown.put(name.as_str(), |part| {
+            let mut shown = Shown::of(part);
+            shown.put("approved", |_| count(about, 0, &|it| it.approved(name)))?;
+            shown.put("calls", |_| count(about, 0, &|it| it.calls(name)))?;
+            shown.put("day", |part| {
+                let mut day = Shown::of(part);
+                day.put("calls", |_| {
+                    count(about, 0, &|it| it.calls_of_day(name, now))
+                })?;
+                day.put("sums", |part| {
+                    let of = |it: &Facts, of: &ArgumentName| it.sum_of_day(name, of, now);
+                    sums(about, tool, part, &none, &of)
+                })?;
+                day.record()
+            })?;
+            shown.put("sums", |part| {
+                sums(about, tool, part, &none, &|it, of| it.sum(name, of))
+            })?;
+            shown.record()
+        })?;
     }
-    record(shown)
-}
-
-fn sums(tool: &Tool, of: &dyn Fn(&ArgumentName) -> f64) -> Result<RestrictedExpression, Unshown> {
-    let amounts = tool.arguments.iter().filter(|(_, it)| it.kind.is_amount());
-    let sums = amounts.map(|(name, argument)| {
-        let sum = sum(&argument.kind, of(name));
-        let sum = sum.ok_or_else(|| Unshown::Number(name.clone()))?;
-        Ok((name.as_str().into(), sum))
-    });
-    record(sums.collect::<Result<_, _>>()?)
+    shown.record()
 }
 
 /// What values of this type are together; rounded up at the fourth decimal. Amounts are never negative.
@@ -365,10 +388,6 @@ fn expression(kind: &Kind, value: &Value) -> Option<RestrictedExpression> {
         }
         (_, Value::List(_) | Value::Null | Value::Object(_) | Value::Real(_)) => return None,
     })
-}
-
-fn record(members: Vec<(String, RestrictedExpression)>) -> Result<RestrictedExpression, Unshown> {
-    RestrictedExpression::new_record(members).map_err(Unshown::whole)
 }
 
 #[cfg(test)]

@@ -30,12 +30,6 @@ const SAID_MAX: usize = 500;
 /// What a rule may say of itself.
 const ANNOTATIONS: [&str; 3] = ["id", "reason", "advice"];
 
-/// Lets everything through that no rule forbids: without it Cedar denies.
-const REST: &str = "permit (principal, action, resource);";
-
-/// What [`REST`] is called; the rules of a file are `policy0` and so on.
-const REST_ID: &str = "rest";
-
 /// The rules of a policy, loaded.
 #[derive(Debug)]
 pub struct Rules {
@@ -53,7 +47,8 @@ pub struct Rules {
 /// The rules that can speak of one tool.
 #[derive(Debug)]
 pub(crate) struct Slice {
-    /// Those of the first question.
+    /// Those of the first question. There is no `permit` among them: Cedar denies then, and names who
+    /// forbids, which is all that is asked.
     pub(crate) call: PolicySet,
     pub(crate) reads: Reads,
     pub(crate) tool: EntityUid,
@@ -399,10 +394,9 @@ fn assemble(policy: &Policy, rules: Vec<One>) -> Result<Rules, String> {
     let text = |error: &dyn ToString| error.to_string();
     let types = Types::new().map_err(|it| text(&it))?;
     let uid = |of, id: &str| types.uid(of, id).map_err(|it| text(&it));
-    let rest = Written::parse(Some(PolicyId::new(REST_ID)), REST).map_err(|it| text(&it))?;
     let set = |of: Vec<&One>| {
         let of = of.into_iter().map(|it| it.written.clone());
-        PolicySet::from_policies(of.chain([rest.clone()])).map_err(|it| text(&it))
+        PolicySet::from_policies(of).map_err(|it| text(&it))
     };
     let mut tools = BTreeMap::new();
     for name in policy.tools().keys() {

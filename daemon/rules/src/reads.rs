@@ -1,17 +1,50 @@
 //! What of the context the rules of a tool read. No more of it is made for a call: a rule that looks at one
 //! amount costs no look-up of where a text of 4 KB comes from.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use cedar_policy::{Policy, PolicyToJsonError, PrincipalConstraint};
 use serde_json::Value;
 
-/// The members of the context that are read, each by its path: one stands for all that is in it.
+/// What is read of a record: all of it, or these of its members.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Part {
+    whole: bool,
+    within: BTreeMap<String, Part>,
+}
+
+impl Part {
+    /// What is read of a member; none if nothing is.
+    pub(crate) fn of(&self, name: &str) -> Option<&Self> {
+        if self.whole {
+            Some(self)
+        } else {
+            self.within.get(name)
+        }
+    }
+
+    fn insert(&mut self, path: &[String]) {
+        match path {
+            [] => self.whole = true,
+            [first, rest @ ..] => self.within.entry(first.clone()).or_default().insert(rest),
+        }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.whole |= other.whole;
+        for (name, part) in &other.within {
+            self.within.entry(name.clone()).or_default().add(part);
+        }
+    }
+}
+
+/// What rules read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
-    paths: BTreeSet<Vec<String>>,
     /// Whether a condition speaks of the action: then it may differ from question to question.
     pub(crate) action: bool,
+    /// Of the context.
+    pub(crate) context: Part,
     /// Whether a rule speaks of the principal, whose roles have to be there then.
     pub(crate) principal: bool,
 }
@@ -32,17 +65,9 @@ impl Reads {
 
     /// What both read.
     pub(crate) fn add(&mut self, other: &Self) {
-        self.paths.extend(other.paths.iter().cloned());
+        self.context.add(&other.context);
         self.action |= other.action;
         self.principal |= other.principal;
-    }
-
-    /// Whether something at `path`, in it or around it is read.
-    pub(crate) fn has(&self, path: &[&str]) -> bool {
-        self.paths.iter().any(|read| {
-            let mut both = read.iter().zip(path);
-            both.all(|(read, step)| read == step)
-        })
     }
 
     fn walk(&mut self, written: &Value) {
@@ -50,7 +75,7 @@ impl Reads {
             Value::Array(items) => items.iter().for_each(|it| self.walk(it)),
             Value::Object(members) => {
                 if let Some(path) = path(written) {
-                    self.paths.insert(path);
+                    self.context.insert(&path);
                     return;
                 }
                 match members.get("Var").and_then(Value::as_str) {
@@ -80,9 +105,21 @@ fn path(written: &Value) -> Option<Vec<String>> {
 mod tests {
     use super::*;
 
-    fn reads(condition: &str) -> Reads {
+    struct Read(Reads);
+
+    impl Read {
+        fn has(&self, path: &[&str]) -> bool {
+            let mut part = Some(&self.0.context);
+            for step in path {
+                part = part.and_then(|it| it.of(step));
+            }
+            part.is_some()
+        }
+    }
+
+    fn reads(condition: &str) -> Read {
         let text = format!("forbid (principal, action, resource) when {{ {condition} }};");
-        Reads::of(&Policy::parse(None, text).unwrap()).unwrap()
+        Read(Reads::of(&Policy::parse(None, text).unwrap()).unwrap())
     }
 
     #[test]
@@ -96,7 +133,7 @@ mod tests {
         );
         assert!(!reads.has(&["args", "body"]));
         assert!(!reads.has(&["session"]));
-        assert!(!reads.action && !reads.principal);
+        assert!(!reads.0.action && !reads.0.principal);
     }
 
     #[test]
@@ -115,8 +152,8 @@ mod tests {
 
     #[test]
     fn a_rule_that_speaks_of_the_action_or_the_principal_is_seen() {
-        assert!(reads("action == Action::\"call\"").action);
-        assert!(reads("principal in Role::\"a\"").principal);
+        assert!(reads("action == Action::\"call\"").0.action);
+        assert!(reads("principal in Role::\"a\"").0.principal);
         let scope = "forbid (principal in Role::\"a\", action, resource);";
         assert!(
             Reads::of(&Policy::parse(None, scope).unwrap())

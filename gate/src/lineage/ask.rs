@@ -20,6 +20,65 @@ pub(super) fn origin(store: &Store, value: &Value) -> Origin {
     ask(store, value, STEPS_MAX)
 }
 
+/// The class of `value` where that is one that counts as known, and none otherwise: what [`origin`] says,
+/// without looking for it in untrusted text and for what it looks like.
+pub(super) fn known(store: &Store, value: &Value) -> Option<Class> {
+    let mut buffer = String::new();
+    let Some((kind, text)) = scalar(value, &mut buffer) else {
+        let class = origin(store, value).class;
+        return class.is_known().then_some(class);
+    };
+    let hash = store.leaf_hash(kind, text);
+    let is_leaf = |label| store.leaf_of(hash, kind, text, label).is_some();
+    let label = match kind {
+        Kind::Bool | Kind::Null => KNOWN.into_iter().find(|label| is_leaf(*label)),
+        Kind::Int | Kind::Real => {
+            let number = Atom::of_number(value);
+            KNOWN.into_iter().find(|label| {
+                let number = number.as_ref();
+                is_leaf(*label) || number.is_some_and(|it| find::atom(store, it, *label).is_some())
+            })
+        }
+        Kind::Key | Kind::Text if text.contains('\0') => None,
+        Kind::Key | Kind::Text => known_text(store, text, is_leaf),
+    };
+    label.map(Class::of)
+}
+
+/// The labels that make a value known, the best first.
+const KNOWN: [Label; 3] = [Label::Authoritative, Label::Minted, Label::Derived];
+
+fn known_text(store: &Store, text: &str, is_leaf: impl Fn(Label) -> bool) -> Option<Label> {
+    let query = Query::new(store, text);
+    let found = KNOWN.into_iter().find(|label| {
+        is_leaf(*label)
+            || match label {
+                Label::Authoritative | Label::Derived => {
+                    find::words(store, &query, *label).is_some()
+                        || find::grouped(store, &query, *label).is_some()
+                }
+                Label::Minted | Label::Untrusted => false,
+            }
+    });
+    if found == Some(Label::Authoritative) {
+        return found;
+    }
+    let Some(atoms) = atom::whole(query.text) else {
+        return found;
+    };
+    // As [`by_meaning`] has it: the worst of them, if each is known and that is better.
+    let meant = atoms.iter().map(|written| {
+        let mut known = KNOWN.into_iter();
+        known.find(|label| find::atom_or_day(store, &written.atom, *label).is_some())
+    });
+    let meant: Option<Vec<Label>> = meant.collect();
+    let meant = meant.and_then(|it| it.into_iter().max());
+    match (found, meant) {
+        (Some(found), Some(meant)) => Some(found.min(meant)),
+        (found, meant) => found.or(meant),
+    }
+}
+
 fn ask(store: &Store, value: &Value, depth: usize) -> Origin {
     let mut buffer = String::new();
     if let Some((kind, text)) = scalar(value, &mut buffer) {

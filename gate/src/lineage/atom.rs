@@ -293,28 +293,29 @@ fn word(bytes: &[u8], at: usize) -> Option<&[u8]> {
     rest.get(..len).filter(|it| !it.is_empty())
 }
 
+/// Three letters in lower case.
+fn lower3(bytes: &[u8], at: usize) -> Option<[u8; 3]> {
+    let found = bytes.get(at..)?.first_chunk::<3>()?;
+    Some(found.map(|it| it.to_ascii_lowercase()))
+}
+
 fn month(bytes: &[u8], at: usize) -> Option<(u32, usize)> {
-    const NAMES: [&[u8]; 12] = [
-        b"january",
-        b"february",
-        b"march",
-        b"april",
-        b"may",
-        b"june",
-        b"july",
-        b"august",
-        b"september",
-        b"october",
-        b"november",
-        b"december",
-    ];
     // Asked at each word of each text: most are none by their first three letters.
-    let start = bytes.get(at..at.saturating_add(3))?;
-    let like = |name: &&[u8]| {
-        name.get(..3)
-            .is_some_and(|it| start.eq_ignore_ascii_case(it))
+    let (number, name): (u32, &[u8]) = match &lower3(bytes, at)? {
+        b"jan" => (1, b"january"),
+        b"feb" => (2, b"february"),
+        b"mar" => (3, b"march"),
+        b"apr" => (4, b"april"),
+        b"may" => (5, b"may"),
+        b"jun" => (6, b"june"),
+        b"jul" => (7, b"july"),
+        b"aug" => (8, b"august"),
+        b"sep" => (9, b"september"),
+        b"oct" => (10, b"october"),
+        b"nov" => (11, b"november"),
+        b"dec" => (12, b"december"),
+        _ => return None,
     };
-    let (number, name) = (1_u32..).zip(NAMES).find(|(_, name)| like(name))?;
     let word = word(bytes, at)?;
     let whole = word.len() == 3 || word.eq_ignore_ascii_case(name);
     whole.then(|| (number, at.saturating_add(word.len())))

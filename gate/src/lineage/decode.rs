@@ -121,15 +121,31 @@ fn base64_run(bytes: &[u8], at: usize) -> usize {
     }
 }
 
-const fn sextet(byte: u8) -> Option<u8> {
-    Some(match byte {
-        b'A'..=b'Z' => byte - b'A',
-        b'a'..=b'z' => byte - b'a' + 26,
-        b'0'..=b'9' => byte - b'0' + 52,
-        b'+' | b'-' => 62,
-        b'/' | b'_' => 63,
-        _ => return None,
-    })
+/// By the byte: each byte of each text is asked, most of them several times.
+const SEXTETS: [u8; 256] = {
+    let mut all = [NO_SEXTET; 256];
+    let mut byte = 0_u8;
+    let mut rest: &mut [u8] = &mut all;
+    while let Some((first, behind)) = rest.split_first_mut() {
+        *first = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => NO_SEXTET,
+        };
+        byte = byte.wrapping_add(1);
+        rest = behind;
+    }
+    all
+};
+
+const NO_SEXTET: u8 = 64;
+
+fn sextet(byte: u8) -> Option<u8> {
+    let found = SEXTETS.get(usize::from(byte)).copied();
+    found.filter(|it| *it != NO_SEXTET)
 }
 
 /// `run` decoded, from wherever in it a text starts, or backwards.
@@ -140,13 +156,56 @@ fn base64(run: &[u8]) -> Option<String> {
 
 fn aligned<'b>(run: impl Iterator<Item = &'b u8> + Clone) -> Option<String> {
     // Most runs are ordinary words: their first quads say so, and nothing was kept.
-    octets(run.clone(), is_plain)?;
+    let mut text = Utf8::default();
+    octets(run.clone(), |octet| is_plain(octet) && text.goes_on(octet))?;
     let mut out = Vec::new();
     octets(run, |octet| {
         out.push(octet);
         true
     })?;
     readable(out)
+}
+
+/// How far a text of UTF-8 (RFC 3629, section 4) has come: what cannot go on is seen at once.
+struct Utf8 {
+    high: u8,
+    left: u8,
+    low: u8,
+}
+
+impl Default for Utf8 {
+    fn default() -> Self {
+        Self {
+            high: Self::HIGH,
+            left: 0,
+            low: Self::LOW,
+        }
+    }
+}
+
+impl Utf8 {
+    const HIGH: u8 = 0xbf;
+    const LOW: u8 = 0x80;
+
+    fn goes_on(&mut self, octet: u8) -> bool {
+        if let Some(left) = self.left.checked_sub(1) {
+            let fits = (self.low..=self.high).contains(&octet);
+            (self.left, self.low, self.high) = (left, Self::LOW, Self::HIGH);
+            return fits;
+        }
+        (self.left, self.low, self.high) = match octet {
+            0..=0x7f => return true,
+            0xc2..=0xdf => (1, Self::LOW, Self::HIGH),
+            0xe0 => (2, 0xa0, Self::HIGH),
+            0xed => (2, Self::LOW, 0x9f),
+            0xe1..=0xef => (2, Self::LOW, Self::HIGH),
+            0xf0 => (3, 0x90, Self::HIGH),
+            0xf1..=0xf3 => (3, Self::LOW, Self::HIGH),
+            0xf4 => (3, Self::LOW, 0x8f),
+            0x80..=0xc1 | 0xf5..=0xff => return false,
+        };
+        true
+    }
 }
 
 /// Calls `sink` with each byte that `run` is the base64 of, for as long as it says to go on.
@@ -208,12 +267,20 @@ fn separated(bytes: &[u8], sink: &mut impl FnMut(Coding, String)) {
             at = at.saturating_add(1);
             continue;
         }
-        let (mut out, mut to) = (Vec::new(), at);
+        // Words begin like pairs: nothing is kept before there are enough of them.
+        let (mut pairs, mut plain, mut to) = (0_usize, true, at);
         while let Some((octet, next)) = pair_and_gap(bytes, to) {
-            out.push(octet);
+            pairs = pairs.saturating_add(1);
+            plain &= is_plain(octet);
             to = next;
         }
-        if out.len() >= PAIRS_MIN && out.iter().all(|it| is_plain(*it)) {
+        if pairs >= PAIRS_MIN && plain {
+            let mut out = Vec::with_capacity(pairs);
+            let mut from = at;
+            while let Some((octet, next)) = pair_and_gap(bytes, from) {
+                out.push(octet);
+                from = next;
+            }
             if let Some(text) = readable(out) {
                 sink(Coding::Hex, text);
             }
@@ -394,6 +461,20 @@ mod tests {
             runs(&text, |_, plain| read += plain.len());
             // A run may be pairs and escapes at once.
             prop_assert!(read <= 2 * text.len());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_cannot_go_on_as_a_text_is_none_and_a_text_goes_on(
+            bytes in prop::collection::vec(any::<u8>(), 0..12),
+            text in ".{0,6}",
+        ) {
+            for bytes in [bytes, text.into_bytes()] {
+                let mut state = Utf8::default();
+                let all = bytes.iter().all(|it| state.goes_on(*it)) && state.left == 0;
+                prop_assert_eq!(all, core::str::from_utf8(&bytes).is_ok());
+            }
         }
     }
 }

@@ -114,9 +114,18 @@ impl Labels {
     /// # Errors
     /// When `pattern` is none.
     pub fn with(mut self, pattern: &str, label: Label) -> Result<Self, PatternError> {
+        self.add(pattern, label)?;
+        Ok(self)
+    }
+
+    /// The same in place: what there was stays, whatever `pattern` is.
+    ///
+    /// # Errors
+    /// When `pattern` is none.
+    pub fn add(&mut self, pattern: &str, label: Label) -> Result<(), PatternError> {
         let steps = parse(pattern)?;
         self.rules.push((steps, label));
-        Ok(self)
+        Ok(())
     }
 
     /// Where every pattern stands before the first step.

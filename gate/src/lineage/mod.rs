@@ -142,6 +142,15 @@ impl Lineage {
         }
     }
 
+    /// The class of `value` where it is known ([`Class::is_known`]), and none otherwise: what
+    /// [`Lineage::origin`] says, sooner.
+    pub fn known(&self, value: &Value) -> Option<Class> {
+        match &self.state {
+            State::Closed { .. } => None,
+            State::Open(store) => ask::known(store, value),
+        }
+    }
+
     /// Why the index is closed, if it is.
     pub const fn saturated(&self) -> Option<Saturated> {
         match &self.state {

@@ -46,25 +46,17 @@ pub(super) fn labels(rules: &ResultRules) -> lineage::Labels {
         Label::Trusted => lineage::Label::Derived,
         Label::Untrusted => lineage::Label::Untrusted,
     };
-    rules
-        .fields
-        .iter()
-        .fold(lineage::Labels::all(rest), |labels, (pointer, label)| {
-            let label = match label {
-                FieldLabel::Authoritative => lineage::Label::Authoritative,
-                FieldLabel::System => lineage::Label::Minted,
-                FieldLabel::Untrusted => lineage::Label::Untrusted,
-            };
-            with(labels, &pointer.to_string(), label)
-        })
-}
-
-/// `labels` and one more. A pattern that is none labels nothing: the rest says what the field is.
-fn with(labels: lineage::Labels, pattern: &str, label: lineage::Label) -> lineage::Labels {
-    match labels.clone().with(pattern, label) {
-        Ok(labels) => labels,
-        Err(_no_pattern) => labels,
+    let mut labels = lineage::Labels::all(rest);
+    for (pointer, label) in &rules.fields {
+        let label = match label {
+            FieldLabel::Authoritative => lineage::Label::Authoritative,
+            FieldLabel::System => lineage::Label::Minted,
+            FieldLabel::Untrusted => lineage::Label::Untrusted,
+        };
+        // A pattern that is none labels nothing: the rest says what the field is.
+        let _no_pattern = labels.add(&pointer.to_string(), label).is_err();
     }
+    labels
 }
 
 /// Where a value was found, before anybody asks for it in words.
@@ -137,13 +129,18 @@ impl Facts {
 
     /// Whether the person's words have the value.
     pub(super) fn is_said(&self, leaf: &Value) -> bool {
-        self.lineage.origin(leaf).class == Class::Authoritative
+        self.lineage.known(leaf) == Some(Class::Authoritative)
+    }
+
+    /// Whether a value that holds no other comes from the person, or is a system's own.
+    pub(super) fn is_known(&self, leaf: &Value) -> bool {
+        self.lineage.known(leaf).is_some() || self.selection.has(leaf)
     }
 
     /// Whether the text is one value that the person or a system has.
     pub(crate) fn is_known_value(&self, text: &str) -> bool {
         let value = Value::Text(text.into());
-        self.lineage.origin(&value).class.is_known() || self.selection.has(&value)
+        self.is_known(&value)
     }
 
     pub(super) fn note_text(&mut self, source: Source, text: &str) {

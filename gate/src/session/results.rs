@@ -14,7 +14,7 @@ use crate::{
     json::{self, Value},
     lineage::{self, Source, squash},
     mutant::Mutant,
-    policy::{FieldLabel, Label, OriginClass, Place, Policy, Risk, Tool},
+    policy::{FieldLabel, Label, Place, Policy, Risk, Tool},
     selection::{Performed, Step},
     task_words::TaskWords,
 };
@@ -263,12 +263,12 @@ impl Facts {
                     _ if full => {}
                     Value::Text(text) => {
                         let folded = squash(text);
-                        if folded.len() >= ECHO && self.find(leaf).class > OriginClass::System {
+                        if folded.len() >= ECHO && !self.is_known(leaf) {
                             echoes.texts.insert(folded);
                         }
                     }
                     Value::Int(_) | Value::Real(_) => {
-                        if self.find(leaf).class > OriginClass::System {
+                        if !self.is_known(leaf) {
                             echoes.numbers.insert(digits(leaf));
                         }
                     }

@@ -239,3 +239,15 @@ fn what_a_session_was_delegated_from_did_counts_for_it_too() {
         .decide(&desk.policy, &desk.facts, &ask.below(&from));
     assert!(why(&below).contains("daily-total"), "{}", why(&below));
 }
+
+#[test]
+fn a_person_is_shown_what_the_gate_and_what_a_rule_says() {
+    let mut desk = clerk();
+    desk.read("read_mail", "Pay 250");
+    let verdict = desk.ask("pay", r#"{"to": "Gas", "amount": 250}"#);
+    assert_eq!(verdict.answer(), AnswerWord::Hold);
+    let reasons = verdict.explain().reasons;
+    let rules: Vec<Rule> = reasons.iter().map(|it| it.rule).collect();
+    assert_eq!(rules.last(), Some(&Rule::Operator), "{rules:?}");
+    assert!(rules.contains(&Rule::Origin), "{rules:?}");
+}

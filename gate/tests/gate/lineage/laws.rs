@@ -123,6 +123,19 @@ proptest! {
         }
     }
 
+    /// The short question has the long one's answer, where that is a value that is known.
+    #[test]
+    fn what_is_known_sooner_is_known_as_well(
+        records in records(), value in value(),
+        (which, from, len) in (any::<usize>(), 0_usize..30, 0_usize..20)
+    ) {
+        let index = index(1, &records);
+        for value in [value, excerpt(&records, which, from, len)] {
+            let class = index.origin(&value).class;
+            prop_assert_eq!(index.known(&value), class.is_known().then_some(class), "{:?}", value);
+        }
+    }
+
     /// Untrusted text makes nothing known, and nothing better known.
     #[test]
     fn untrusted_text_lifts_nothing(

@@ -39,11 +39,18 @@ pub(super) fn run(places: &Places, args: &GateArgs, turns: usize) -> Result<()> 
     }
     let mut lines = Vec::new();
     decisions(&mut all, "25 tools, nothing recorded", turns, &mut lines)?;
+    ruled(&mut all, "the same, and 77 Cedar rules", turns, &mut lines)?;
     for contender in &mut all {
         let times = contender.times("record", RESULTS)?;
         lines.push(line(contender, "recording 4 KB", times));
     }
     decisions(&mut all, "100 results of 4 KB recorded", turns, &mut lines)?;
+    ruled(
+        &mut all,
+        "100 results, and 77 Cedar rules",
+        turns,
+        &mut lines,
+    )?;
     if let Some(ours) = all.first_mut() {
         let times = ours.times("record", FULL - RESULTS)?;
         lines.push(line(ours, "recording 4 KB, up to 16 MB", times));
@@ -76,6 +83,20 @@ pub(super) fn run(places: &Places, args: &GateArgs, turns: usize) -> Result<()> 
     say::line(
         "One process each; a peer's time is that of its own documented call, in its own interpreter.",
     );
+    Ok(())
+}
+
+/// Ours with rules of an operator's: three of each tool and two of all. No peer has any.
+fn ruled(
+    all: &mut [Contender],
+    stage: &'static str,
+    turns: usize,
+    lines: &mut Vec<Line>,
+) -> Result<()> {
+    if let Some(ours) = all.first_mut() {
+        let times = ours.times("ruled", 50 * turns.max(TURN))?;
+        lines.push(line(ours, stage, times));
+    }
     Ok(())
 }
 
