@@ -95,7 +95,7 @@ impl Lookup {
         if let Sought::Position(position) = what {
             let groups = Groups::at(&self.dir, self.chain, self.ring.clone(), position)?;
             return match groups {
-                Some(groups) => matching(groups, |entry| entry.place.position == position),
+                Some(groups) => matching(groups, what),
                 None => Ok(Vec::new()),
             };
         }
@@ -128,7 +128,7 @@ impl Lookup {
     fn in_file(&self, file: u32, what: Sought) -> Result<Vec<Found>, ReadError> {
         let mut groups = Groups::new(&self.dir, self.chain, self.ring.clone())?;
         groups.only(file)?;
-        matching(groups, |entry| is_about(entry, what))
+        matching(groups, what)
     }
 
     fn path_of(&self, file: u32) -> PathBuf {
@@ -204,12 +204,16 @@ impl Lookup {
 /// The form of the index.
 const MAGIC: &[u8; 8] = b"custody1";
 
-fn matching(mut groups: Groups, wanted: impl Fn(&Entry) -> bool) -> Result<Vec<Found>, ReadError> {
+fn matching(mut groups: Groups, what: Sought) -> Result<Vec<Found>, ReadError> {
     let mut found = Vec::new();
     while let Some(Group { entries, sealed }) = groups.next_group()? {
         let signed = sealed.is_some();
-        let wanted = entries.into_iter().filter(&wanted);
+        let wanted = entries.into_iter().filter(|entry| is_about(entry, what));
         found.extend(wanted.map(|entry| Found { entry, signed }));
+        // There is one of it, and the checkpoint behind it was seen.
+        if !found.is_empty() && matches!(what, Sought::Position(_) | Sought::Record(_)) {
+            break;
+        }
     }
     Ok(found)
 }
