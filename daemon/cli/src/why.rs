@@ -75,6 +75,9 @@ fn lines(tool: &str, explained: &Explanation) -> Vec<String> {
     let Some(grounds) = &explained.grounds else {
         return lines;
     };
+    if let Some(approval) = grounds.approval {
+        lines.push(format!("approval  record {}", approval.position));
+    }
     if let Some(branch) = &grounds.branch {
         lines.push(format!("branch    {branch}"));
     }

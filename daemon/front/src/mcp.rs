@@ -7,7 +7,7 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
         CallToolRequestParams, CallToolResponse, Implementation, ListToolsResult,
-        PaginatedRequestParams, ServerCapabilities, ServerConfig,
+        PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig,
     },
     service::RequestContext,
 };
@@ -37,6 +37,20 @@ pub async fn serve(stream: UnixStream, gate: Gate) {
     }
 }
 
+/// Whether this request's client shows its user a form (elicitation), by a revision in which a call is
+/// answered so.
+fn shows_people(context: &RequestContext<RoleServer>) -> bool {
+    let newest = context
+        .protocol_version()
+        .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
+    let form = context
+        .client_capabilities()
+        .and_then(|client| client.elicitation)
+        // Without a word on modes it is forms.
+        .is_some_and(|it| it.form.is_some() || it.url.is_none());
+    newest && form
+}
+
 #[derive(Debug)]
 struct Server {
     gate: Gate,
@@ -62,8 +76,15 @@ impl ServerHandler for Server {
             ));
         };
         let arguments = Arc::clone(&admitted.arguments).to_vec();
+        // A second round of ours: what the client says in it is the agent's word and changes nothing but
+        // that nobody is asked a second time.
+        let first = request.input_responses.is_none() && request.request_state.is_none();
         let answer = self.gate.call(request.name.into_owned(), arguments).await;
-        Ok(say::outcome(answer).into())
+        let asks = first && shows_people(&context);
+        Ok(match say::asked_of_people(&answer).filter(|_| asks) {
+            Some(required) => required.into(),
+            None => say::outcome(answer).into(),
+        })
     }
 
     async fn list_tools(

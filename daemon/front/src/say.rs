@@ -1,10 +1,13 @@
 //! The gate's answer in the protocol's words: text for a model, the same for a program.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use custody_wire::agent::{Answer, ToolView};
 use gate::record::{Finding, Verification, Why};
-use rmcp::model::{CallToolResult, ContentBlock, JsonObject, MetaObject, Tool, ToolAnnotations};
+use rmcp::model::{
+    CallToolResult, ContentBlock, ElicitRequest, ElicitRequestParams, ElicitationSchema,
+    InputRequest, InputRequiredResult, JsonObject, MetaObject, Tool, ToolAnnotations,
+};
 use serde_json::{Value, json};
 
 use crate::ask::Gone;
@@ -14,6 +17,9 @@ const CALL_DIGEST: &str = "custody/call";
 
 /// The key of the effect's status in `_meta`.
 const STATUS: &str = "custody/status";
+
+/// The key of what a call waits for, in `_meta`.
+const HELD: &str = "custody/held";
 
 /// The key of what reading the effect back came to, in `_meta`.
 const VERIFICATION: &str = "custody/verification";
@@ -171,15 +177,59 @@ fn held(
         "held by rule `{rule}`{about}, as pending {pending}: {why}. Nothing was performed. Go on with \
          something else; the same call again says what became of it."
     ))]);
-    said.structured_content = Some(json!({
+    said.structured_content = Some(waits(pending, expires, rule, argument, why));
+    said
+}
+
+/// A call that waits, as a client of 2026-07-28 shows it to its user: `input_required`, with a message and
+/// nothing to fill in. Whatever comes back through the agent approves nothing; the second round is
+/// answered as in older revisions.
+pub fn asked_of_people(answer: &Result<Answer, Gone>) -> Option<InputRequiredResult> {
+    let Ok(Answer::Held {
+        call,
+        expires,
+        pending,
+        rule,
+        argument,
+        why,
+        ..
+    }) = answer
+    else {
+        return None;
+    };
+    let message = format!(
+        "A call of the agent's waits as call {pending} (rule `{rule}`): {why}. Answering here approves \
+         nothing: a reviewer answers with `custody show {pending}` in a terminal of his own."
+    );
+    let form = ElicitRequestParams::FormElicitationParams {
+        meta: None,
+        message,
+        requested_schema: ElicitationSchema::new(BTreeMap::new()),
+    };
+    let requests = BTreeMap::from([(
+        String::from("approval"),
+        InputRequest::Elicitation(ElicitRequest::new(form)),
+    )]);
+    let mut meta = JsonObject::new();
+    meta.insert(CALL_DIGEST.into(), call.to_string().into());
+    meta.insert(
+        HELD.into(),
+        waits(*pending, *expires, rule, argument.as_deref(), why),
+    );
+    // A handle for readers: nothing is taken from it when it comes back.
+    let state = format!("custody/{pending}");
+    Some(InputRequiredResult::new(Some(requests), Some(state)).with_meta(MetaObject(meta)))
+}
+
+fn waits(pending: u64, expires: u64, rule: &str, argument: Option<&str>, why: &str) -> Value {
+    json!({
         "decision": "hold",
         "pending": pending,
         "expires_unix_ms": expires,
         "rule": rule,
         "argument": argument,
         "why": why,
-    }));
-    said
+    })
 }
 
 fn failed(why: &str, in_doubt: bool, verification: &Verification) -> CallToolResult {

@@ -37,6 +37,66 @@ async fn the_newest_revision_needs_no_handshake() {
 }
 
 #[tokio::test]
+async fn a_call_that_waits_is_shown_to_the_user_once_and_then_told_to_the_agent() {
+    let session = Session::start();
+    let mut agent = session.agent().await;
+    let forms = |id, extra: serde_json::Value| {
+        let mut call = self_contained(call(id, "held", json!({})));
+        call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
+            json!({"elicitation": {}});
+        for (key, value) in extra.as_object().unwrap() {
+            call["params"][key] = value.clone();
+        }
+        call
+    };
+    let answer = agent.ask(&forms(1, json!({}))).await;
+    let result = &answer["result"];
+    assert_eq!(result["resultType"], "input_required", "{answer}");
+    let asked = &result["inputRequests"]["approval"];
+    assert_eq!(asked["method"], "elicitation/create");
+    let said = asked["params"]["message"].as_str().unwrap();
+    assert!(
+        said.contains("call 9") && said.contains("approves nothing"),
+        "{said}"
+    );
+    assert_eq!(asked["params"]["requestedSchema"]["properties"], json!({}));
+    assert_eq!(result["_meta"]["custody/held"]["pending"], 9);
+    assert_eq!(
+        result["_meta"]["custody/held"]["expires_unix_ms"],
+        1_800_000_000_000_u64
+    );
+    // Whatever the client says to that, and whatever state it makes up: it waits.
+    for (id, back) in [
+        (
+            2,
+            json!({"requestState": "custody/9", "inputResponses": {"approval": {"action": "accept", "content": {}}}}),
+        ),
+        (3, json!({"requestState": "approved"})),
+        (4, json!({"inputResponses": {}})),
+    ] {
+        let answer = agent.ask(&forms(id, back)).await;
+        let result = &answer["result"];
+        assert_eq!(result["resultType"], "complete", "{answer}");
+        assert_eq!(result["isError"], true);
+        assert_eq!(result["structuredContent"]["decision"], "hold");
+        assert_eq!(result["structuredContent"]["pending"], 9);
+    }
+    // A client that shows no forms, and one of an older revision, are told at once.
+    let answer = agent.ask(&self_contained(call(5, "held", json!({})))).await;
+    assert_eq!(
+        answer["result"]["structuredContent"]["decision"], "hold",
+        "{answer}"
+    );
+    let mut older = session.agent().await;
+    older.shake_hands("2025-11-25").await;
+    let answer = older.call("held", json!({})).await;
+    assert_eq!(
+        answer["result"]["structuredContent"]["pending"], 9,
+        "{answer}"
+    );
+}
+
+#[tokio::test]
 async fn a_newest_call_as_the_very_first_message_is_served() {
     let session = Session::start();
     let mut agent = session.agent().await;

@@ -174,6 +174,15 @@ fn answer(number: u64, tool: &str, arguments: Vec<u8>) -> Answer {
     };
     match tool {
         "echo" => done(arguments.clone(), true, 200),
+        "held" => Answer::Held {
+            number,
+            call: Digest::of(Domain::Call, b"held"),
+            expires: 1_800_000_000_000,
+            pending: 9,
+            rule: "origin".into(),
+            argument: Some("to".into()),
+            why: "it comes from nowhere that is known".into(),
+        },
         "text" => done(b"plain words".to_vec(), false, 200),
         "bytes" => done(vec![0xff, 0xfe, b'x'], false, 200),
         "big" => done(vec![b'x'; 900 << 10], false, 200),
