@@ -138,7 +138,13 @@ fn two_sessions_see_nothing_of_each_other() {
         .unwrap();
     let said = ground::words(&output);
     assert!(!said.contains("mine") && !said.contains("sleep"), "{said}");
-    assert!(ground.host.session_cgroups().len() == 1, "{}", listed());
+    // The end is told before the last of its cgroup is gone.
+    ground
+        .host
+        .wait("the first session alone is there", || {
+            ground.host.session_cgroups().len() == 1
+        })
+        .unwrap_or_else(|error| panic!("{error}: {}", listed()));
 
     // Another session's customer is not this one's.
     let foreign = nonce().unwrap();
@@ -213,30 +219,33 @@ fn an_agent_sees_only_what_it_may_author_and_bad_calls_change_nothing() {
     );
 
     let marked = nonce().unwrap();
-    let call = |body: &str| {
+    let call = |id: u8, body: &str| {
         format!(
-            r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"name":"send_message","arguments":{{"to":"{CUSTOMER}","subject":"x","body":{body}}}}}}}"#
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{{"name":"send_message","arguments":{{"to":"{CUSTOMER}","subject":"x","body":{body}}}}}}}"#
         )
     };
     let deep = format!("{}1{}", "[".repeat(5000), "]".repeat(5000));
     for (what, line) in [
-        ("nul", call(&format!("\"{marked}\\u0000\""))),
-        ("deep", call(&deep)),
+        ("nul", call(2, &format!("\"{marked}\\u0000\""))),
+        ("deep", call(2, &deep)),
         (
             "twice",
-            call(&format!("\"{marked}\",\"body\":\"{marked}\"")),
+            call(2, &format!("\"{marked}\",\"body\":\"{marked}\"")),
         ),
         (
             "unknown argument",
-            call(&format!("\"{marked}\",\"bcc\":\"a@b.example\"")),
+            call(2, &format!("\"{marked}\",\"bcc\":\"a@b.example\"")),
         ),
-        ("type", call("7")),
-        ("long", call(&format!("\"{marked}{}\"", "x".repeat(8000)))),
+        ("type", call(2, "7")),
+        (
+            "long",
+            call(2, &format!("\"{marked}{}\"", "x".repeat(8000))),
+        ),
         ("not json", "{\"jsonrpc\":".into()),
     ] {
         // Each is refused with a reason, and the session goes on.
         let after = nonce().unwrap();
-        let good = call(&format!("\"{after}\""));
+        let good = call(3, &format!("\"{after}\""));
         let heard = said(&[line, good]);
         let lines: Vec<&str> = heard.lines().collect();
         assert_eq!(lines.len(), 3, "{what}: {heard}");
@@ -249,7 +258,7 @@ fn an_agent_sees_only_what_it_may_author_and_bad_calls_change_nothing() {
     assert_eq!(ground.effects(&marked).unwrap(), []);
 
     // A line that never ends is cut off; the session's other calls go on in a new connection.
-    let endless = call(&format!("\"{}\"", "x".repeat(3 << 20)));
+    let endless = call(2, &format!("\"{}\"", "x".repeat(3 << 20)));
     let heard = said(&[endless]);
     assert!(heard.lines().count() <= 2, "{heard}");
     let verified = ground.verify_ledger().unwrap();

@@ -57,7 +57,7 @@ const ACCESS: &[Access] = &[
     },
     Access {
         name: "key.file",
-        paths: &[["key", "load_or_create"]],
+        paths: &[["key", "load_or_create"], ["key", "load_or_rotate"]],
         methods: &[],
     },
     Access {
