@@ -504,7 +504,8 @@ fn read_of_fifo(scene: &Scene, nonce: &str) -> PathBuf {
 /// Does `what` once `ready` is there, or never.
 pub(super) fn later(ready: PathBuf, what: impl FnOnce() -> io::Result<()> + Send + 'static) {
     let _detached = thread::spawn(move || -> io::Result<()> {
-        let end = Instant::now() + Duration::from_secs(20);
+        // Not before an emulated machine comes to it.
+        let end = Instant::now() + Duration::from_secs(60);
         while Instant::now() < end {
             if ready.exists() {
                 return what();

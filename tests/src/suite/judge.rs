@@ -246,6 +246,11 @@ pub fn not_attempted(attempt: &Attempt, need: String, terms: &Terms) -> Row {
     row
 }
 
+/// A row of which an arm could not be made: nothing is known, and the run goes on to the others.
+pub fn not_made(attempt: &Attempt, why: String, terms: &Terms) -> Row {
+    blank(attempt, Outcome::Inconclusive { why }, terms)
+}
+
 /// A row without anything of the arms.
 fn blank(attempt: &Attempt, outcome: Outcome, terms: &Terms) -> Row {
     let none = || Control {

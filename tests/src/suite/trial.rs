@@ -113,20 +113,34 @@ pub(super) struct Tried {
 }
 
 impl Ground<'_> {
-    /// All arms of one attempt, judged.
+    /// One attempt, judged. Where an arm that must be there cannot be made it is inconclusive.
     ///
     /// # Errors
-    /// When an arm that must be there cannot be made.
+    /// When the run is to end.
     pub(super) fn try_one(&self, attempt: &'static Attempt) -> anyhow::Result<Tried> {
-        let scene = self.scene;
+        let without_arms = |row| Tried {
+            attempt,
+            arms: None,
+            observed: None,
+            row,
+        };
         if let Some(need) = attempt.needs.iter().find_map(|need| need.missing()) {
-            return Ok(Tried {
-                attempt,
-                arms: None,
-                observed: None,
-                row: judge::not_attempted(attempt, need, self.terms),
-            });
+            let row = judge::not_attempted(attempt, need, self.terms);
+            return Ok(without_arms(row));
         }
+        match self.in_all_arms(attempt) {
+            Ok(tried) => Ok(tried),
+            Err(error) if self.is_stopped() => Err(error),
+            Err(error) => {
+                let row = judge::not_made(attempt, format!("{error:#}"), self.terms);
+                Ok(without_arms(row))
+            }
+        }
+    }
+
+    /// All arms of one attempt, judged.
+    fn in_all_arms(&self, attempt: &'static Attempt) -> anyhow::Result<Tried> {
+        let scene = self.scene;
         let mark = Mark::set(self.host);
         let confined = self.in_session(attempt, Arm::Confined)?;
         let observed = mark.counted(self.host);

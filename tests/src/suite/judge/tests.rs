@@ -515,3 +515,14 @@ fn only_what_nothing_refused_is_waited_for() {
     open.isolated = and([only(Layer::Uid, Ok(said("")))]);
     assert!(open.is_open());
 }
+
+#[test]
+fn an_arm_that_cannot_be_made_leaves_its_row_inconclusive_and_not_as_expected() {
+    let row = not_made(
+        attempt("direct/tcp"),
+        "no such file".into(),
+        &expecting("refused", &[]),
+    );
+    assert!(matches!(&row.outcome, Outcome::Inconclusive { why } if why == "no such file"));
+    assert!(!row.as_expected);
+}
