@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::row::{Outcome, Row};
 
 /// The version of the file's format.
-pub const FORMAT: &str = "custody-layers/2";
+pub const FORMAT: &str = "custody-layers/3";
 
 /// The committed file, `fixtures/layers.json`: what the isolating runs of one whole run showed.
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
@@ -34,9 +34,13 @@ pub struct Door {
     pub mechanism: String,
     /// The outcome's name.
     pub outcome: String,
-    /// The layers that refuse it alone, of those that were tried; or `gate`.
+    /// The promised layers that refuse it alone; or `gate`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<String>,
+    /// Other layers whose run alone refuses it: of the run as it is without the rest, in which the
+    /// agent may be nobody's owner, or root without a capability.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
     /// The layers without which it is reached, of those that were tried.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub single: Vec<String>,
@@ -57,18 +61,20 @@ pub fn of(rows: &[Row], kernel: &str, profile: &str, whole: bool) -> Doors {
 }
 
 fn door(row: &Row) -> Door {
-    let locks = match &row.outcome {
+    let (locks, also) = match &row.outcome {
         Outcome::Refused { layer, .. } => {
-            let alone: Vec<String> = row.alone().map(String::from).collect();
-            if alone.is_empty() {
-                vec![layer.clone()]
+            let alone = row.alone().map(String::from);
+            let (promised, others): (Vec<_>, Vec<_>) =
+                alone.partition(|layer| row.promised.contains(layer));
+            if promised.is_empty() {
+                (vec![layer.clone()], others)
             } else {
-                alone
+                (promised, others)
             }
         }
         // What was not refused shows no lock.
         Outcome::Inconclusive { .. } | Outcome::NotAttempted { .. } | Outcome::Reached { .. } => {
-            Vec::new()
+            (Vec::new(), Vec::new())
         }
     };
     Door {
@@ -76,6 +82,7 @@ fn door(row: &Row) -> Door {
         mechanism: row.mechanism.clone(),
         outcome: row.outcome.name().into(),
         locks,
+        also,
         single: row.single_legs.clone(),
         gap: row.known_gap.clone(),
     }

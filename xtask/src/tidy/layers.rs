@@ -35,6 +35,8 @@ struct Door {
     #[serde(default)]
     locks: Vec<String>,
     #[serde(default)]
+    also: Vec<String>,
+    #[serde(default)]
     single: Vec<String>,
     #[serde(default)]
     gap: Option<String>,
@@ -94,7 +96,7 @@ fn print(file: &File) -> String {
     // Rows keep the order of the suite, those that need a second look come last.
     rows.sort_by_key(|(held, _)| held.order());
     let tried = if file.whole_ablation {
-        "Every layer was tried at each of them."
+        "Every layer was tried at each of them; behind `also` stand those that were not promised."
     } else {
         "The promised layers were tried, no others: a door may have more locks."
     };
@@ -120,8 +122,8 @@ fn print(file: &File) -> String {
 /// By what a door is held.
 #[derive(Eq, PartialEq)]
 enum Held<'a> {
-    /// By each of these.
-    Locks(BTreeSet<&'a str>),
+    /// By each of these; and in a run alone by those, too.
+    Locks(BTreeSet<&'a str>, BTreeSet<&'a str>),
     /// By one alone.
     OneLeg(BTreeSet<&'a str>),
     /// By none: a known gap, and why.
@@ -135,7 +137,9 @@ impl<'a> Held<'a> {
         let names = |names: &'a [String]| names.iter().map(String::as_str).collect();
         match (&door.gap, &*door.outcome) {
             (Some(gap), _) => Self::Gap(gap),
-            (None, "refused") if door.single.is_empty() => Self::Locks(names(&door.locks)),
+            (None, "refused") if door.single.is_empty() => {
+                Self::Locks(names(&door.locks), names(&door.also))
+            }
             (None, "refused") => Self::OneLeg(names(&door.single)),
             (None, outcome) => Self::Unknown(outcome),
         }
@@ -143,7 +147,7 @@ impl<'a> Held<'a> {
 
     const fn order(&self) -> u8 {
         match self {
-            Self::Locks(_) => 0,
+            Self::Locks(..) => 0,
             Self::OneLeg(_) => 1,
             Self::Gap(_) => 2,
             Self::Unknown(_) => 3,
@@ -156,7 +160,10 @@ impl<'a> Held<'a> {
             names.join(between)
         };
         match self {
-            Self::Locks(locks) => quoted(locks, ", "),
+            Self::Locks(locks, also) if also.is_empty() => quoted(locks, ", "),
+            Self::Locks(locks, also) => {
+                format!("{} (also {})", quoted(locks, ", "), quoted(also, ", "))
+            }
             Self::OneLeg(legs) => format!("{}: **one leg**", quoted(legs, " and ")),
             Self::Gap(why) => format!("none: **a known gap**, {why}"),
             Self::Unknown(outcome) => format!("{} in this run", outcome.replace('_', " ")),
@@ -174,6 +181,7 @@ mod tests {
             mechanism: format!("the trick of {id}"),
             outcome: "refused".into(),
             locks: locks.iter().map(|lock| (*lock).into()).collect(),
+            also: Vec::new(),
             single: Vec::new(),
             gap: None,
         }
@@ -212,12 +220,15 @@ mod tests {
         let mut gap = door("covert/timing", &[]);
         gap.outcome = "reached".into();
         gap.gap = Some("time can be measured".into());
+        let mut more = door("memory/keyring", &["seccomp"]);
+        more.also = vec!["capabilities".into()];
         let mut missing = door("direct/xdp", &[]);
         missing.outcome = "not_attempted".into();
         let table = print(&file(vec![
             missing,
             gap,
             single,
+            more,
             door("direct/tcp", &["seccomp", "cgroup_inet"]),
             door("direct/tcp6", &["cgroup_inet", "seccomp"]),
         ]));
@@ -225,6 +236,8 @@ mod tests {
         assert_eq!(
             rows,
             [
+                "| the trick of memory/keyring | `seccomp` (also `capabilities`) | \
+                 `memory/keyring` |",
                 "| the trick of direct/tcp; the trick of direct/tcp6 | `cgroup_inet`, `seccomp` | \
                  `direct/tcp`, `direct/tcp6` |",
                 "| the trick of direct/vsock | `seccomp`: **one leg** | `direct/vsock` |",
