@@ -42,6 +42,10 @@ mutants! {
     CliWorkdirSymlinks "cli-workdir-symlinks": "a workspace is the folder that its path names";
     /// The credential stays in answers.
     EffectScrubber "effect-scrubber": "no answer shows the credential";
+    /// A stream keeps back only what looks like the beginning of the credential.
+    EffectScrubberHoldBack "effect-scrubber-hold-back": "what is kept back says nothing of a guess";
+    /// A request under a name that begins as a call's is a call.
+    FrontMethods "front-methods": "a call is what is called one";
     /// The last of two equal keys counts.
     FrontStrictJson "front-strict-json": "a message has one meaning";
     /// What a reviewer approved is not compared with the call that waits.
@@ -82,6 +86,8 @@ mutants! {
     LedgerCheckpointSignature "ledger-checkpoint-signature": "what the ledger calls signed is signed";
     /// Every refusal is logged.
     SupervisorDenialPace "supervisor-denial-pace": "a flood of refusals does not fill the log";
+    /// What programs and paths are called is logged as it is.
+    SupervisorLogEscapes "supervisor-log-escapes": "a line of the log is one line, and steers no terminal";
     /// A statement is taken for whatever call it comes with.
     VaultApprovalCall "vault-approval-call": "a signed statement is of the call that it comes with";
     /// A statement is taken whoever signed it.

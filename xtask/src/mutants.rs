@@ -30,6 +30,18 @@ const FORMAT: &str = "custody-mutants/1";
 /// Mutant, package, its tests' target, test: what notices without an attempt.
 const TESTS: &[(Mutant, &str, &str, &str)] = &[
     (
+        Mutant::EffectScrubberHoldBack,
+        "custody-effect",
+        "--lib",
+        "scrub::tests::a_stream_releases_the_same_count_whether_a_guess_is_right_or_wrong",
+    ),
+    (
+        Mutant::FrontMethods,
+        "custody-front",
+        "--lib",
+        "strict::tests::a_request_under_another_name_is_no_call",
+    ),
+    (
         Mutant::FrontStrictJson,
         "gate",
         "--test=gate",
@@ -142,6 +154,12 @@ const TESTS: &[(Mutant, &str, &str, &str)] = &[
         "custody-vault",
         "--test=vault",
         "approvals::a_statement_of_anything_else_or_signed_by_anybody_else_is_refused_with_its_reason",
+    ),
+    (
+        Mutant::SupervisorLogEscapes,
+        "custody-supervisor",
+        "--lib",
+        "denials::tests::what_the_task_chose_cannot_steer_a_terminal_or_forge_a_line",
     ),
     (
         Mutant::VaultPermitReuse,
@@ -276,7 +294,7 @@ fn by_attempts(places: &Places, wrapper: &Path, only: &str) -> Result<Vec<Run>> 
                 property,
             }),
             Some(_) => {}
-            None => say::line(format_args!("    there is no mutant {mutant} yet")),
+            None => bail!("`{mutant}`, which attempts name, is no mutant"),
         }
     }
     Ok(runs)

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use gate::{
     digest::{Digest, Domain},
     json::{self, Limits, Value},
+    mutant::Mutant,
 };
 use serde_json::json;
 
@@ -20,6 +21,9 @@ const NAME_CAP: usize = 256;
 
 /// The longest id that is a string.
 const ID_CAP: usize = 256;
+
+/// The one method by which a tool is called.
+const CALL: &str = "tools/call";
 
 /// JSON-RPC 2.0, section 5.1.
 const PARSE_ERROR: i32 = -32700;
@@ -147,7 +151,7 @@ pub fn check(line: &[u8]) -> Result<Checked, Refusal> {
     if message.get("jsonrpc") != Some(&Value::Text("2.0".into())) {
         return Err(refuse(INVALID_REQUEST, "`jsonrpc` must be \"2.0\""));
     }
-    let method = match message.get("method") {
+    let mut method = match message.get("method") {
         Some(Value::Text(method)) => method.clone(),
         Some(_) => return Err(refuse(INVALID_REQUEST, "`method` must be a string")),
         None if message.contains_key("result") || message.contains_key("error") => {
@@ -161,7 +165,11 @@ pub fn check(line: &[u8]) -> Result<Checked, Refusal> {
     if id.is_none() {
         return Ok(Checked::Notification(canonical(message)));
     }
-    if method != "tools/call" {
+    if Mutant::FrontMethods.is_on() && method.starts_with("tools/") {
+        message.insert("method".into(), Value::Text(CALL.into()));
+        method = CALL.into();
+    }
+    if method != CALL {
         return Ok(Checked::Request(canonical(message)));
     }
 
@@ -220,6 +228,17 @@ mod tests {
             &format!("{}{}", "[".repeat(100), "]".repeat(100)),
         ] {
             assert_eq!(refused(line).0, PARSE_ERROR, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_request_under_another_name_is_no_call() {
+        for method in ["tools/dispatch", "tools/list", "Tools/call", "tools/call "] {
+            let line = format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"name":"a","arguments":{{}}}}}}"#
+            );
+            let checked = check(line.as_bytes()).unwrap();
+            assert!(matches!(checked, Checked::Request(_)), "{checked:?}");
         }
     }
 

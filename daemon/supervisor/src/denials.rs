@@ -101,7 +101,7 @@ impl Denials {
         }
         let line = Line {
             who: account.who.clone(),
-            comm: event.comm().escape_ascii().to_string(),
+            comm: escaped(event.comm()),
             hook: event.hook().map_or("unknown", Hook::name),
             to: destination(event),
         };
@@ -152,6 +152,14 @@ impl Account {
     }
 }
 
+/// What a task chose, as one line that steers no terminal.
+fn escaped(bytes: &[u8]) -> String {
+    if Mutant::SupervisorLogEscapes.is_on() {
+        return String::from_utf8_lossy(bytes).into_owned();
+    }
+    bytes.escape_ascii().to_string()
+}
+
 fn destination(event: &Event) -> String {
     let protocol = match event.protocol {
         protocol::TCP => "tcp".into(),
@@ -167,7 +175,7 @@ fn destination(event: &Event) -> String {
                 [0, rest @ ..] => ("@", rest),
                 _ => ("", path),
             };
-            format!("unix {sign}{}", rest.escape_ascii())
+            format!("unix {sign}{}", escaped(rest))
         }
         Some(Hook::SockCreate) => format!("family {} {protocol}", event.family),
         Some(Hook::Device) => device(event),
@@ -208,7 +216,7 @@ fn asked_of_lsm(event: &Event) -> String {
         ([], 0, family) => format!("family {family} protocol {}", event.protocol),
         (name, ino, _) => format!(
             "file `{}` (inode {ino} on {}:{})",
-            name.escape_ascii(),
+            escaped(name),
             event.protocol >> 20,
             event.protocol & 0xf_ffff
         ),

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use gate::mutant::Mutant;
 use nix::{fcntl::OFlag, unistd::pipe2};
 
 use crate::process::nonblocking;
@@ -144,7 +145,8 @@ fn neutral(line: &[u8]) -> String {
         .trim()
         .chars()
         .flat_map(|c| {
-            let escape = c.is_control().then(|| c.escape_default());
+            let steers = c.is_control() && !Mutant::SupervisorLogEscapes.is_on();
+            let escape = steers.then(|| c.escape_default());
             let plain = escape.is_none().then_some(c);
             escape.into_iter().flatten().chain(plain)
         })

@@ -109,7 +109,7 @@ pub(super) const ALL: &[Attempt] = &[
             "another session's id in the message",
             "Is a call decided for the session that the message names?",
             REFUSED,
-            "front-identity",
+            "none: a session is its listener's: no field of a message is read for it",
             "kernel.md attempt 6: identity is the listener, and no field",
             |scene, arm, effect| {
                 let other = match arm {
@@ -191,7 +191,7 @@ pub(super) const ALL: &[Attempt] = &[
         "a call in a service's answer",
         "Is what a service answers taken for a message?",
         &["[credential]"],
-        "front-framing",
+        "none: an answer is a string in one line of JSON, and nobody reads it as a message",
         "kernel.md attempt 8; docker/mcp-gateway GHSA-46gc-mwh4-cc5r's class",
         |scene, arm, effect| {
             let forged = call(99, OWN, &effect.nonce).to_string();
@@ -242,7 +242,7 @@ pub(super) const ALL: &[Attempt] = &[
         "a redirect",
         "Is a redirect of the service followed to where the policy has no tool for?",
         &["307", "redirect"],
-        "effect-redirect",
+        "none: of an answer's header fields none is read but its type and encodings",
         "CVE-2023-32681's class: credentials that follow a redirect",
         |scene, arm, effect| {
             let to = format!("/v1/pages/{}/publish", effect.nonce);
@@ -336,7 +336,7 @@ pub(super) const ALL: &[Attempt] = &[
             "a gate that does not answer",
             "Is a call let through when the decision takes too long?",
             REFUSED,
-            "front-fail-closed",
+            "none: the front has no way to an effect: only the gate signs what the vault takes",
             "sandlock#112: a supervisor that is silent for five seconds means yes",
             |scene, arm, effect| {
                 let call = message::raw(scene, arm, call(2, OWN, &effect.nonce).to_string());
@@ -379,7 +379,7 @@ pub(super) const ALL: &[Attempt] = &[
                 "the session was ended",
                 "the gate is gone"
             ],
-            "front-fail-closed",
+            "none: the front has no way to an effect: only the gate signs what the vault takes",
             "agentsh H5 and H2: no engine means yes",
             |scene, arm, effect| {
                 let calls: Vec<Value> = (10..2000)

@@ -52,7 +52,8 @@ pub(crate) fn said(mutant: &str, attempt: &str) -> String {
         run.tests.into_iter().find(|test| test.test == attempt)
     });
     match found {
-        None => format!("not ablated; mutant {mutant}, which this version does not have yet"),
+        // A test refuses such a file.
+        None => format!("not ablated; mutant {mutant}, which was not run yet"),
         Some(test) if test.killed => format!(
             "not ablated; mutant {mutant}: without the rule it is reached: {}",
             test.saw
@@ -87,6 +88,23 @@ mod tests {
                 .any(|test| test.killed);
             let again = "run `cargo xtask mutants --write`";
             assert!(noticed, "{}: {again}", mutant.name());
+        }
+    }
+
+    #[test]
+    fn every_mutant_that_an_attempt_names_is_there_and_was_run_with_it() {
+        let file = file();
+        for attempt in attempts::all() {
+            let Some(named) = attempt.mutant() else {
+                continue;
+            };
+            for name in named.split('+') {
+                let is_there = Mutant::ALL.iter().any(|it| it.name() == name);
+                assert!(is_there, "{}: there is no mutant `{name}`", attempt.id);
+            }
+            let mut runs = file.mutants.iter().filter(|run| run.mutant == named);
+            let was_run = runs.any(|run| run.tests.iter().any(|test| test.test == attempt.id));
+            assert!(was_run, "{}: run `cargo xtask mutants --write`", attempt.id);
         }
     }
 

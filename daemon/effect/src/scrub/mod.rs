@@ -80,9 +80,32 @@ impl Scrubber {
     /// Takes the next chunk and puts what may be released behind `out`.
     pub fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         self.held.extend_from_slice(chunk);
-        let release = self.held.len().saturating_sub(self.hold_back);
+        let kept = if Mutant::EffectScrubberHoldBack.is_on() {
+            self.begun()
+        } else {
+            self.hold_back
+        };
+        let release = self.held.len().saturating_sub(kept);
         // A form that begins before `release` ends inside what is held: it is seen whole.
         self.release(release, out);
+    }
+
+    /// What looks like the beginning of the credential, at the end of what is held.
+    fn begun(&self) -> usize {
+        self.credential.lend_each(|secrets| {
+            let begins = |secret: &[u8]| {
+                let starts = (1..=secret.len()).rev();
+                starts.into_iter().find(|len| {
+                    let start = secret.get(..*len).unwrap_or_default();
+                    self.held.ends_with(start)
+                })
+            };
+            secrets
+                .iter()
+                .filter_map(|it| begins(it))
+                .max()
+                .unwrap_or(0)
+        })
     }
 
     /// The stream is over: puts the rest behind `out` and says how often the credential was found.
