@@ -18,6 +18,7 @@ mod laws;
 mod lineage;
 mod meaning;
 mod office;
+mod operator;
 mod peers;
 mod permit;
 mod policies;
