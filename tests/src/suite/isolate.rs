@@ -77,27 +77,31 @@ pub fn run(
 ) -> anyhow::Result<Seen> {
     let lsm = with.lsm.filter(|_| left.keeps(Layer::BpfLsm));
     let folder = lsm.map_or(with.cgroups, Lsm::folder);
-    let cgroup = Cgroup::below(folder, left.keeps(Layer::Cgroup))?;
+    let cgroup = Cgroup::below(folder, left)?;
     let (ours, theirs) = channel::pair_seqpacket().context("socketpair")?;
     if let Some(lsm) = lsm {
-        lsm.open(&cgroup.0, with.profile)?;
+        lsm.open(&cgroup.path, with.profile)?;
         if let Some(mark) = lsm.mark() {
             setsockopt(&theirs, sockopt::Mark, &mark).context("SO_MARK")?;
         }
     }
     let programs = scene.program("custody-launch");
     let programs = programs.parent().unwrap_or(Path::new("/"));
-    let mut command =
-        launcher::command(programs, Some(&cgroup.0), |layer| left.keeps(layer), theirs)?;
+    let mut command = launcher::command(
+        programs,
+        Some(&cgroup.path),
+        |layer| left.keeps(layer),
+        theirs,
+    )?;
     with.carried.into_environment(&mut command);
     let mut ended = Ended(command.spawn().context("start custody-isolate")?);
     // Our copy of its end of the channel: with it open, its end would not be seen.
     drop(command);
     // While a session is launched its /dev is made: the hooks come then, as custodyd's let it.
     let hook = || {
-        let attached = with.hooks.attach(&cgroup.0, |layer| left.keeps(layer))?;
+        let attached = with.hooks.attach(&cgroup.path, |layer| left.keeps(layer))?;
         if let Some(lsm) = lsm {
-            lsm.seal(&cgroup.0, with.profile)?;
+            lsm.seal(&cgroup.path, with.profile)?;
         }
         Ok(attached)
     };
@@ -167,13 +171,25 @@ fn converse<T>(
 
 /// A cgroup of the run's own, for the hooks that it keeps.
 /// With the layer, whoever is left in it ends with the run.
-struct Cgroup(PathBuf, bool);
+struct Cgroup {
+    path: PathBuf,
+    /// Whether its end kills who is in it.
+    kills: bool,
+    /// Whether it is empty by itself soon: the kernel ends all of a pid namespace after its first
+    /// process, which nobody here waits for (pid_namespaces(7)). Who looked before would see killed
+    /// processes as alive.
+    empties: bool,
+}
 
 impl Cgroup {
-    fn below(folder: &Path, kills: bool) -> anyhow::Result<Self> {
+    fn below(folder: &Path, left: &Left) -> anyhow::Result<Self> {
         let path = folder.join(format!("isolate-{}", super::scene::nonce()?));
         fs::create_dir(&path).with_context(|| format!("`{}`", path.display()))?;
-        Ok(Self(path, kills))
+        Ok(Self {
+            path,
+            kills: left.keeps(Layer::Cgroup),
+            empties: left.keeps(Layer::PidNamespace),
+        })
     }
 }
 
@@ -185,7 +201,7 @@ impl Cgroup {
             scope.spawn(move || {
                 if waits.recv_timeout(arms::PATIENCE) == Err(RecvTimeoutError::Timeout) {
                     // Gone already is as good.
-                    drop(fs::write(self.0.join("cgroup.kill"), "1"));
+                    drop(fs::write(self.path.join("cgroup.kill"), "1"));
                 }
             });
             let done = what();
@@ -197,15 +213,17 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // What does not go now goes with the installation.
-        if !self.1 {
-            drop(fs::remove_dir(&self.0));
-            return;
+        if self.kills {
+            // Gone already is as good.
+            drop(fs::write(self.path.join("cgroup.kill"), "1"));
         }
-        drop(fs::write(self.0.join("cgroup.kill"), "1"));
         // An emulated machine takes its time to end them, and what is looked at next is who is left.
+        // What does not go now goes with the installation.
         let end = Instant::now() + ENDED;
-        while fs::remove_dir(&self.0).is_err() && Instant::now() < end {
+        while fs::remove_dir(&self.path).is_err()
+            && (self.kills || self.empties)
+            && Instant::now() < end
+        {
             thread::sleep(Duration::from_millis(10));
         }
     }

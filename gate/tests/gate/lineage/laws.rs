@@ -78,9 +78,13 @@ fn stands(text: &str, value: &str) -> bool {
     let joins = |edge: Option<char>, inner: Option<char>| {
         edge.is_some_and(char::is_alphanumeric) && inner.is_some_and(char::is_alphanumeric)
     };
-    text.match_indices(wanted.as_str()).any(|(at, _)| {
+    // From every place: one that overlaps another may be the one that stands.
+    (0..=text.len()).any(|at| {
+        let Some(after) = text.get(at..).and_then(|rest| rest.strip_prefix(&wanted)) else {
+            return false;
+        };
         let before = text.get(..at).unwrap().chars().next_back();
-        let after = text.get(at + wanted.len()..).unwrap().chars().next();
+        let after = after.chars().next();
         !joins(before, wanted.chars().next()) && !joins(after, wanted.chars().next_back())
     })
 }
@@ -242,6 +246,12 @@ proptest! {
             prop_assert!(lineage.usage().text <= budget.text);
         }
     }
+}
+
+#[test]
+fn a_value_stands_where_an_overlapping_place_does_not() {
+    assert!(stands("a'aAb B b", " B b"));
+    assert!(!stands("ab b", "b b"));
 }
 
 /// Past every depth that the parser lets through: refused, and nothing overflows.
