@@ -2,6 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`agent`] | an agent that a test speaks for |
 //! | [`attempts`] | the attempts, as data |
 //! | [`evidence`] | rows, and the status of property E computed from them |
 //! | [`ground`] | what integration tests stand on: an installation and a witness |
@@ -16,6 +17,7 @@
 //!
 //! **Invariant:** nothing here is part of the service; nothing of the service depends on it.
 
+pub mod agent;
 pub mod attempts;
 pub mod evidence;
 pub mod ground;

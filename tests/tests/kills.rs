@@ -8,8 +8,6 @@
 use std::{
     collections::BTreeSet,
     fs,
-    io::{BufRead as _, BufReader, Write as _},
-    process::{Child, ChildStdin, ChildStdout, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -19,7 +17,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use custody_tests::ground::{self, Ground, words};
+use custody_tests::{
+    agent::{Agent, Era},
+    ground::{self, Ground, words},
+};
 use nix::{
     sys::{
         ptrace,
@@ -28,7 +29,7 @@ use nix::{
     },
     unistd::Pid,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// The programs on a call's way. The resolver is on none whose host is an address.
 #[cfg(test)]
@@ -43,86 +44,15 @@ const PROGRAMS: [&str; 4] = [
 #[cfg(test)]
 const SERVICES_KILLED_MAX: usize = 5;
 
-/// An agent: a bridge in a session, line by line.
 #[cfg(test)]
-struct Agent {
-    child: Child,
-    to: ChildStdin,
-    answers: mpsc::Receiver<Value>,
-    next: u64,
+fn start(ground: &Ground) -> Option<Agent> {
+    Agent::start(ground.run(), Era::Older).ok()
 }
 
+/// The answer; none where the session or its front is gone.
 #[cfg(test)]
-impl Agent {
-    fn start(ground: &Ground) -> Option<Self> {
-        let mut child = ground
-            .run()
-            .args(["--", "/run/custody/bin/custody-bridge"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let to = child.stdin.take().unwrap();
-        let answers = lines(child.stdout.take().unwrap());
-        let mut agent = Self {
-            child,
-            to,
-            answers,
-            next: 1,
-        };
-        let hello = json!({
-            "jsonrpc": "2.0", "id": 0, "method": "initialize",
-            "params": {"protocolVersion": "2025-06-18", "capabilities": {},
-                       "clientInfo": {"name": "test", "version": "1"}},
-        });
-        agent.say(&hello)?;
-        let _hello = agent.answers.recv_timeout(Duration::from_secs(10)).ok()?;
-        agent.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
-        Some(agent)
-    }
-
-    fn say(&mut self, message: &Value) -> Option<()> {
-        writeln!(self.to, "{message}").ok()?;
-        self.to.flush().ok()
-    }
-
-    fn ask(&mut self, nonce: &str) -> Option<()> {
-        let id = self.next;
-        self.next += 1;
-        self.say(&json!({
-            "jsonrpc": "2.0", "id": id, "method": "tools/call",
-            "params": {"name": "send_message", "arguments": ground::message(nonce)},
-        }))
-    }
-
-    /// The answer; none where the session or its front is gone.
-    fn hear(&self) -> Option<Value> {
-        self.answers.recv_timeout(Duration::from_secs(15)).ok()
-    }
-
-    fn end(mut self) {
-        drop(self.to);
-        if self.child.try_wait().unwrap().is_none() {
-            self.child.kill().unwrap();
-        }
-        self.child.wait().unwrap();
-    }
-}
-
-#[cfg(test)]
-fn lines(from: ChildStdout) -> mpsc::Receiver<Value> {
-    let (tell, told) = mpsc::channel();
-    drop(thread::spawn(move || {
-        for line in BufReader::new(from).lines().map_while(Result::ok) {
-            if let Ok(answer) = serde_json::from_str(&line)
-                && tell.send(answer).is_err()
-            {
-                return;
-            }
-        }
-    }));
-    told
+fn call(agent: &mut Agent, nonce: &str) -> Option<Value> {
+    agent.call("send_message", &ground::message(nonce)).ok()
 }
 
 /// Every thread of `pid`, held at its next stop.
@@ -221,14 +151,13 @@ fn a_program_killed_at_any_system_call_of_a_call_makes_no_effect_twice_and_loses
     // With few points: some at the beginning, and then further and further apart.
     let step = if points < 1_000 { 7 } else { 1 };
     let mut services_killed = 0;
+    let mut warmed = 0_u64;
     let mut told_done = BTreeSet::new();
     for point in 0..points {
         let which = point % PROGRAMS.len();
         let program = PROGRAMS[which];
         if services_killed >= SERVICES_KILLED_MAX {
-            if let Some(agent) = agent.take() {
-                agent.end();
-            }
+            drop(agent.take());
             ground.host.down().unwrap();
             ground.host.up().unwrap();
             services_killed = 0;
@@ -237,18 +166,18 @@ fn a_program_killed_at_any_system_call_of_a_call_makes_no_effect_twice_and_loses
         let warm = Instant::now() + Duration::from_secs(30);
         let mut living = loop {
             assert!(Instant::now() < warm, "{}", ground.host.log_tail());
-            let Some(mut trying) = agent.take().or_else(|| Agent::start(&ground)) else {
+            let Some(mut trying) = agent.take().or_else(|| start(&ground)) else {
                 thread::sleep(Duration::from_millis(50));
                 continue;
             };
-            let asked = trying.ask(&format!("warm-{point}-{}", trying.next));
-            match asked.and_then(|()| trying.hear()) {
+            warmed += 1;
+            match call(&mut trying, &format!("warm-{point}-{warmed}")) {
                 Some(answer) if ground::is_done(&answer) => break trying,
                 Some(_) => {
                     thread::sleep(Duration::from_millis(20));
                     agent = Some(trying);
                 }
-                None => trying.end(),
+                None => drop(trying),
             }
         };
         let Some(pid) = ground.host.pids(program).pop() else {
@@ -262,7 +191,7 @@ fn a_program_killed_at_any_system_call_of_a_call_makes_no_effect_twice_and_loses
             thread::spawn(move || kill_at(pid, at, &ready, &over))
         };
         readies.recv().unwrap();
-        let answer = living.ask(&nonce).and_then(|()| living.hear());
+        let answer = call(&mut living, &nonce);
         over.store(true, Ordering::SeqCst);
         let (stops, in_time) = tracer.join().unwrap();
         longest[which] = longest[which].max(stops);
@@ -274,7 +203,7 @@ fn a_program_killed_at_any_system_call_of_a_call_makes_no_effect_twice_and_loses
         }
         let is_gone = program == "custody-gate" || program == "custody-front" || answer.is_none();
         if is_gone {
-            living.end();
+            drop(living);
         } else {
             agent = Some(living);
         }
@@ -310,9 +239,7 @@ fn a_program_killed_at_any_system_call_of_a_call_makes_no_effect_twice_and_loses
             }
         }
     }
-    if let Some(agent) = agent.take() {
-        agent.end();
-    }
+    drop(agent.take());
     // The last start of the vault writes what is in doubt.
     ground.host.down().unwrap();
     ground.host.up().unwrap();

@@ -192,6 +192,8 @@ pub struct Approval {
     pub answered: Option<Answered>,
     /// What was asked.
     pub asked: Asked,
+    /// How often an approval was taken and given back unused.
+    pub given_back: u32,
     /// How it ended, if it did.
     pub over: Option<Over>,
     /// Where it is.
@@ -206,6 +208,7 @@ impl Approval {
         Self {
             answered: None,
             asked,
+            given_back: 0,
             over: None,
             state: State::Waiting,
             taken: None,

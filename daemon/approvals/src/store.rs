@@ -64,6 +64,13 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     /// When it is not approved, was taken before, or is too old.
     fn take(&self, key: Key, now: u64) -> Result<Approval, StoreError>;
 
+    /// The approval was not used after all, and nothing of it was: taken becomes waiting, and the call may
+    /// be answered again.
+    ///
+    /// # Errors
+    /// When it is not taken.
+    fn give_back(&self, key: Key, now: u64) -> Result<Approval, StoreError>;
+
     /// It is over. What ended the same way already stays as it is.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use custody_wire::{
     frame::{self, FrameError},
-    session::{Answer, Answered, Open, Request, Told, Unasked},
+    session::{Answer, Answered, Open, Outcome, Request, Told, Unasked},
 };
 use gate::id::SessionId;
 use tokio::{
@@ -20,6 +20,14 @@ pub enum OpenError {
     /// The gate is gone.
     #[error("the gate is gone; the service restarts it: try again")]
     Gone,
+    /// What a reviewer said does not count.
+    #[error("{why}")]
+    NotAnswered {
+        /// Why.
+        why: String,
+        /// What became of the call; none where it waits as before.
+        outcome: Option<Outcome>,
+    },
     /// The gate refuses it.
     #[error("{why}")]
     Refused {
@@ -101,6 +109,9 @@ impl Gate {
             .map_err(|_closed| OpenError::Gone)?;
         match answer.await {
             Ok(Answer::Done) => Ok(()),
+            Ok(Answer::NotAnswered { why, outcome }) => {
+                Err(OpenError::NotAnswered { why, outcome })
+            }
             Ok(Answer::Refused { why }) => Err(OpenError::Refused { why }),
             // These are never handed on as answers.
             Ok(Answer::Current | Answer::Over(_) | Answer::Waits(_)) | Err(_) => {
@@ -124,7 +135,9 @@ async fn carry(
                 Ok(Answer::Over(over)) => drop(unasked.send(Unasked::Over(over))),
                 Ok(Answer::Waits(waits)) => drop(unasked.send(Unasked::Waits(waits))),
                 Ok(Answer::Current) => tracing::debug!("the gate has said every call that waits"),
-                Ok(answer @ (Answer::Done | Answer::Refused { .. })) => {
+                Ok(
+                    answer @ (Answer::Done | Answer::NotAnswered { .. } | Answer::Refused { .. }),
+                ) => {
                     if tell.send(answer).await.is_err() {
                         return FrameError::Closed;
                     }

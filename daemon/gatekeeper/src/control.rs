@@ -191,8 +191,9 @@ async fn read_all(
             }
             Request::Answer(answered) => match review::answer(keeper, answered) {
                 Ok(()) => Answer::Done,
-                Err(error) => Answer::Refused {
+                Err(error) => Answer::NotAnswered {
                     why: Why::from(error.to_string()).as_str().into(),
+                    outcome: error.outcome(),
                 },
             },
             Request::Tell { session, told } => tell::tell(keeper, session, told),

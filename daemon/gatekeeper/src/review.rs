@@ -58,8 +58,8 @@ pub(crate) enum ReviewError {
     NoSession { session: SessionId },
     #[error("the vault is restarting, and nothing was done; the call still waits: try again")]
     NoVault,
-    #[error("call {pending} waits no longer: {why}")]
-    Over { pending: u64, why: String },
+    #[error("call {pending} waits no longer: {}", words(outcome))]
+    Over { pending: u64, outcome: Outcome },
     #[error("{0}")]
     Record(Unrecorded),
     #[error("call {pending} is refused now, approved or not: {why}")]
@@ -80,6 +80,36 @@ pub(crate) enum ReviewError {
     Turn { pending: u64 },
     #[error("session `{session}` has no call {pending} that waits")]
     Unknown { session: SessionId, pending: u64 },
+}
+
+impl ReviewError {
+    /// What became of the call; none where it waits as before.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Self::Over { outcome, .. } => Some(outcome.clone()),
+            Self::Refused { why, .. } => Some(Outcome::Refused { why: why.clone() }),
+            // What comes of the other answer is said when it is known.
+            Self::Approved { .. } => Some(Outcome::InDoubt {
+                why: self.to_string(),
+            }),
+            Self::Anew { .. }
+            | Self::Late { .. }
+            | Self::NoSession { .. }
+            | Self::Turn { .. }
+            | Self::Unknown { .. } => Some(Outcome::Lapsed {
+                why: self.to_string(),
+            }),
+            Self::Digest { .. }
+            | Self::NoVault
+            | Self::Record(_)
+            | Self::ScopeOver { .. }
+            | Self::Signature { .. }
+            | Self::SignedScope
+            | Self::Standing(_)
+            | Self::Statement(_)
+            | Self::Text { .. } => None,
+        }
+    }
 }
 
 /// Takes an answer: recorded when this returns. What comes of an approved call is said later.
@@ -137,7 +167,7 @@ fn waits(session: &Session, pending: u64) -> Result<(Waiting, Rc<Shown>), Review
             Some(Past::Approved) => ReviewError::Approved { pending },
             Some(Past::Over(outcome)) => ReviewError::Over {
                 pending,
-                why: words(outcome),
+                outcome: outcome.clone(),
             },
             None => ReviewError::Unknown {
                 session: session.id,

@@ -157,6 +157,14 @@ pub enum Answer {
     Current,
     /// Done.
     Done,
+    /// What a reviewer said does not count.
+    NotAnswered {
+        /// Why.
+        why: String,
+        /// What became of the call. None where it waits as before: nothing of the answer was recorded or
+        /// used, and another may come.
+        outcome: Option<Outcome>,
+    },
     /// Unasked: a call waits for a person no longer. Said again to a control that is new, also of calls
     /// that it never heard of.
     Over(Over),
@@ -175,7 +183,7 @@ impl Answer {
     /// Whether it answers a request.
     pub const fn is_asked(&self) -> bool {
         match self {
-            Self::Done | Self::Refused { .. } => true,
+            Self::Done | Self::NotAnswered { .. } | Self::Refused { .. } => true,
             Self::Current | Self::Over(_) | Self::Waits(_) => false,
         }
     }

@@ -1,6 +1,6 @@
 //! The configuration file of one installation.
 
-use super::{Host, Setup};
+use super::{AGENTS, Host, Setup, UIDS_EACH_KIND};
 
 impl Host {
     /// The file's text.
@@ -15,21 +15,23 @@ impl Host {
         };
         let mut text = format!(
             "format = 1\n\n\
-             [paths]\ncgroup = {:?}\npolicies = {:?}\nprograms = {:?}\nruntime = {:?}\nstate = {:?}\n\n\
+             [paths]\ncgroup = {:?}\npolicies = {:?}\nprograms = {:?}\nreviewers = {:?}\n\
+             runtime = {:?}\nstate = {:?}\n\n\
              [users]\ncontrol = \"{}\"\ngate = \"{}\"\nresolver = \"{}\"\nvault = \"{}\"\n\n\
-             [uids]\nagents = {{ first = {}, count = 290 }}\n\
-             fronts = {{ first = {}, count = 290 }}\nworkers = {{ first = {}, count = 290 }}\n\n\
+             [uids]\nagents = {{ first = {}, count = {UIDS_EACH_KIND} }}\n\
+             fronts = {{ first = {}, count = {UIDS_EACH_KIND} }}\nworkers = {{ first = {}, count = {UIDS_EACH_KIND} }}\n\n\
              [credentials]\n",
             self.cgroup,
             at("policies"),
             at("programs"),
+            at("reviewers"),
             at("run"),
             at("state"),
             uid(301),
             uid(302),
             uid(304),
             uid(303),
-            uid(400),
+            uid(AGENTS),
             uid(700),
             uid(0),
         );

@@ -11,6 +11,7 @@ mod programs;
 
 use std::{
     fs, io,
+    ops::Range,
     os::unix::{fs::PermissionsExt as _, process::CommandExt as _},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
@@ -39,6 +40,10 @@ const UIDS: u32 = 1_920_000_000;
 
 /// How many uids one installation has.
 const UIDS_EACH: u32 = 1_000;
+
+/// The first of them that is a session's, and how many sessions, fronts and workers have each.
+const AGENTS: u32 = 400;
+const UIDS_EACH_KIND: u32 = 290;
 
 /// What an installation is made of.
 #[derive(Clone, Debug, Default)]
@@ -85,7 +90,14 @@ impl Host {
         fs::create_dir(&host.folder).with_context(|| format!("`{}`", host.folder.display()))?;
         fs::create_dir(&host.cgroup).with_context(|| format!("`{}`", host.cgroup.display()))?;
         open_to_all(&host.folder)?;
-        for name in ["policies", "run", "state", "programs", "programs/session"] {
+        for name in [
+            "policies",
+            "reviewers",
+            "run",
+            "state",
+            "programs",
+            "programs/session",
+        ] {
             fs::create_dir(host.folder.join(name)).context(name)?;
             open_to_all(&host.folder.join(name))?;
         }
@@ -255,12 +267,17 @@ impl Host {
 
     /// `custody`, as the operator without privileges.
     pub fn cli(&self) -> Command {
+        self.cli_as(self.operator())
+    }
+
+    /// `custody`, as whoever has this uid.
+    pub fn cli_as(&self, uid: u32) -> Command {
         let mut command = Command::new(self.programs().join("custody"));
         command
             .arg("--socket")
             .arg(self.folder.join("run/control.sock"))
-            .uid(self.operator())
-            .gid(self.operator())
+            .uid(uid)
+            .gid(uid)
             .current_dir("/");
         command
     }
@@ -304,6 +321,21 @@ impl Host {
         self.first_uid + 305
     }
 
+    /// The uid of a reviewer who runs no session.
+    pub const fn reviewer(&self) -> u32 {
+        self.first_uid + 306
+    }
+
+    /// The uid of a user whom no rule names.
+    pub const fn stranger(&self) -> u32 {
+        self.first_uid + 307
+    }
+
+    /// The uids of its sessions, as its configuration says.
+    const fn agent_uids(&self) -> Range<u32> {
+        self.first_uid + AGENTS..self.first_uid + AGENTS + UIDS_EACH_KIND
+    }
+
     /// A folder that belongs to the operator, for a workspace.
     ///
     /// # Errors
@@ -333,6 +365,15 @@ impl Host {
             .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(mode)))
             .and_then(|()| fs::write(&path, text));
         done.with_context(|| format!("`{}`", path.display()))
+    }
+
+    /// Adds tables to the configuration. custodyd reads it at its next start.
+    ///
+    /// # Errors
+    /// When it cannot be read or written.
+    pub fn configure(&self, more: &str) -> anyhow::Result<()> {
+        let text = self.configuration_text()?;
+        self.write("custodyd.toml", 0o644, &format!("{text}\n{more}"))
     }
 
     /// The configuration file's text.

@@ -1,6 +1,6 @@
 //! The processes of one installation, found by the file that they execute and by their uid.
 
-use std::{fs, path::PathBuf};
+use std::{collections::BTreeSet, fs, path::PathBuf};
 
 use anyhow::Context as _;
 use nix::{
@@ -55,6 +55,13 @@ impl Host {
                     || uid(*pid).is_some_and(|uid| self.is_ours(uid))
             })
             .collect()
+    }
+
+    /// The uids under which sessions run.
+    pub fn agents(&self) -> BTreeSet<u32> {
+        let range = self.agent_uids();
+        let uids = all().into_iter().filter_map(uid);
+        uids.filter(|uid| range.contains(uid)).collect()
     }
 
     fn is_ours(&self, uid: u32) -> bool {

@@ -6,7 +6,8 @@
 //! that returned (sqlite.org/pragma.html). A process that is killed in between has done nothing.
 //!
 //! Taking an approval also adds its key to a table of its own: a row that was put back to `approved` is
-//! not taken twice.
+//! not taken twice. An approval that is given back unused leaves its entry there; the next one of the call
+//! has another.
 
 mod open;
 mod rows;
@@ -118,6 +119,10 @@ impl Store for Sqlite {
             return Err(step::wrong(&row, State::Taken));
         }
         self.step(key, now, |row| step::take(row, now))
+    }
+
+    fn give_back(&self, key: Key, now: u64) -> Result<Approval, StoreError> {
+        self.step(key, now, |row| step::give_back(row, now))
     }
 
     fn finish(&self, key: Key, end: State, why: &str, now: u64) -> Result<Approval, StoreError> {

@@ -15,7 +15,7 @@ use crate::StoreError;
 const APPLICATION: i32 = 0x4375_7374;
 
 /// The format. A store of another is refused, not guessed at.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// How long a step waits for others to write. The most that one does is an fsync(2), some milliseconds;
 /// a few dozen processes in a row are under this.
@@ -41,9 +41,10 @@ CREATE INDEX by_state ON approvals (state, since, session, position);
 CREATE INDEX by_since ON approvals (since, session, position);
 CREATE INDEX by_position ON approvals (position, since);
 CREATE TABLE taken (
-    session  INTEGER NOT NULL,
-    position INTEGER NOT NULL,
-    PRIMARY KEY (session, position)
+    session    INTEGER NOT NULL,
+    position   INTEGER NOT NULL,
+    given_back INTEGER NOT NULL,
+    PRIMARY KEY (session, position, given_back)
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE clock (
     one  INTEGER PRIMARY KEY CHECK (one = 1),

@@ -36,7 +36,7 @@ impl Sqlite {
                 Judged::TooLate(row) => (row, true),
             };
             if row.state == State::Taken {
-                self.note_taken(connection, key)?;
+                self.note_taken(connection, key, row.given_back)?;
             }
             self.replace(connection, &row, was)?;
             Ok((row, late))
@@ -133,13 +133,19 @@ impl Sqlite {
     }
 
     /// A second note that an approval is used: a row that was put back to what it was is not enough.
-    fn note_taken(&self, connection: &Connection, key: Key) -> Result<(), StoreError> {
+    fn note_taken(
+        &self,
+        connection: &Connection,
+        key: Key,
+        given_back: u32,
+    ) -> Result<(), StoreError> {
         let noted = connection
-            .prepare_cached("INSERT INTO taken VALUES (?1, ?2) ON CONFLICT DO NOTHING")
+            .prepare_cached("INSERT INTO taken VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING")
             .and_then(|mut insert| {
                 insert.execute(params![
                     key.session.0.cast_signed(),
-                    key.position.cast_signed()
+                    key.position.cast_signed(),
+                    given_back,
                 ])
             })
             .map_err(|error| self.failed(error))?;
@@ -253,6 +259,25 @@ pub(super) fn take(row: Approval, now: u64) -> Result<Judged, StoreError> {
         state: State::Taken,
         taken: Some(now),
         ..row
+    }))
+}
+
+/// taken → waiting: whoever took it says that it did not use it.
+pub(super) fn give_back(row: Approval, now: u64) -> Result<Judged, StoreError> {
+    if row.state != State::Taken {
+        return Err(wrong(&row, State::Waiting));
+    }
+    let row = Approval {
+        answered: None,
+        given_back: row.given_back.saturating_add(1),
+        state: State::Waiting,
+        taken: None,
+        ..row
+    };
+    Ok(Judged::Becomes(if now < row.until() {
+        row
+    } else {
+        over(row, State::Lapsed, "nobody answered in its time", now)
     }))
 }
 

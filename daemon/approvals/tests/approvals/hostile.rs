@@ -91,6 +91,29 @@ fn a_row_that_was_put_back_is_not_used_a_second_time() {
 }
 
 #[test]
+fn what_was_given_back_is_approved_anew_and_the_old_yes_is_not_used_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path()).unwrap();
+    approved(&store, 1);
+    edit(folder.path(), "CREATE TABLE old AS SELECT * FROM approvals");
+    let _row = store.take(key(1), NOW + 2).unwrap();
+    let row = store.give_back(key(1), NOW + 3).unwrap();
+    assert_eq!(
+        (row.state, row.answered, row.taken),
+        (State::Waiting, None, None)
+    );
+    assert!(store.give_back(key(1), NOW + 3).is_err(), "it is not taken");
+    assert!(store.take(key(1), NOW + 3).is_err(), "nobody said yes");
+    // The yes that was given back, put there again by whoever can write the file.
+    edit(
+        folder.path(),
+        "UPDATE approvals SET (state, body, signature) = (SELECT state, body, signature FROM old)",
+    );
+    let error = store.take(key(1), NOW + 4).unwrap_err();
+    assert!(matches!(error, StoreError::Signature { .. }), "{error}");
+}
+
+#[test]
 fn a_store_of_another_key_gives_nothing() {
     let folder = tempfile::tempdir().unwrap();
     approved(&Sqlite::open(folder.path()).unwrap(), 1);
@@ -132,21 +155,21 @@ fn a_file_of_others_of_another_version_or_damaged_is_said_to_be_so() {
 
     fs::remove_file(&path).unwrap();
     drop(Sqlite::open(folder.path()).unwrap());
-    edit(folder.path(), "PRAGMA user_version = 2");
+    edit(folder.path(), "PRAGMA user_version = 3");
     let error = Sqlite::open(folder.path()).unwrap_err();
     assert!(
         matches!(
             error,
             StoreError::Version {
-                found: 2,
-                known: 1,
+                found: 3,
+                known: 2,
                 ..
             }
         ),
         "{error}"
     );
 
-    edit(folder.path(), "PRAGMA user_version = 1");
+    edit(folder.path(), "PRAGMA user_version = 2");
     {
         let store = Sqlite::open(folder.path()).unwrap();
         approved(&store, 200);

@@ -52,6 +52,29 @@ fn a_call_is_answered_once_and_whoever_is_second_learns_who_was_first() {
 }
 
 #[test]
+fn an_approval_that_was_given_back_makes_room_for_another_answer_in_its_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path()).unwrap();
+    let asked = asked(1);
+    store.keep(&asked, NOW).unwrap();
+    for times in 1..=3 {
+        let _row = store.answer(key(1), &yes(&asked), NOW).unwrap();
+        let _row = store.take(key(1), NOW).unwrap();
+        let row = store.give_back(key(1), NOW).unwrap();
+        assert_eq!((row.state, row.given_back), (State::Waiting, times));
+    }
+    let _row = store.answer(key(1), &no(&asked), NOW).unwrap();
+    assert!(store.give_back(key(1), NOW).is_err(), "a no stays");
+    store.keep(&crate::support::asked(2), NOW).unwrap();
+    let _row = store
+        .answer(key(2), &yes(&crate::support::asked(2)), NOW)
+        .unwrap();
+    let _row = store.take(key(2), NOW).unwrap();
+    let row = store.give_back(key(2), NOW + WAIT).unwrap();
+    assert_eq!(row.state, State::Lapsed, "its time is over");
+}
+
+#[test]
 fn the_same_call_is_kept_once() {
     let folder = tempfile::tempdir().unwrap();
     let store = Sqlite::open(folder.path()).unwrap();

@@ -10,7 +10,12 @@ use custody_wire::{
 };
 use gate::approval::{Needs, Reach, Scope, Statement, StatementError};
 
-use super::{Desk, DeskError, keep::from_json, now, rights::NotYours};
+use super::{
+    Desk, DeskError,
+    keep::{ended, from_json},
+    now,
+    rights::NotYours,
+};
 use crate::{opening::OpenError, serve::Service};
 
 /// The longest reason for a refusal.
@@ -198,23 +203,38 @@ async fn tell(service: &Service, of: Judged, reviewer: Reviewer, verdict: Verdic
             Answer::Done
         }
         Err(error) => {
-            let gone = matches!(error, OpenError::Gone);
             let why = format!("the gate did not take the answer: {error}");
             tracing::warn!(session = %of.session, pending = of.pending, uid, why, "not answered");
-            // A gate that went away may have heard it; one that says no did nothing.
-            let end = if gone { State::InDoubt } else { State::Lapsed };
             if approved {
-                close(&service.desk, of, end, why.clone()).await;
+                not_taken(&service.desk, of, &error, why.clone()).await;
             }
             Answer::Refused { why }
         }
     }
 }
 
-async fn close(desk: &Desk, of: Judged, end: State, why: String) {
+/// What becomes of a call whose approval the gate did not take.
+async fn not_taken(desk: &Desk, of: Judged, error: &OpenError, why: String) {
     let key = Key {
         session: of.session,
         position: of.pending,
+    };
+    let (end, why) = match error {
+        // It waits there as before, and so it does here: nothing of the approval was used.
+        OpenError::NotAnswered { outcome: None, .. } => {
+            let given_back = desk.ask(move |store, now| store.give_back(key, now));
+            if let Err(error) = given_back.await {
+                tracing::error!(%error, "a call that still waits cannot be answered any more");
+            }
+            return;
+        }
+        OpenError::NotAnswered {
+            outcome: Some(outcome),
+            ..
+        } => ended(outcome),
+        // A gate that went away may have heard it.
+        OpenError::Gone => (State::InDoubt, why),
+        OpenError::Refused { .. } | OpenError::TooLong { .. } => (State::Lapsed, why),
     };
     let ended = desk.ask(move |store, now| store.finish(key, end, &why, now));
     match ended.await {

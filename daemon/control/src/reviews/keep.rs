@@ -86,13 +86,7 @@ impl Desk {
 
     /// It waits no longer.
     async fn over(&self, over: Over) {
-        let (end, why) = match over.outcome {
-            Outcome::Done { status } => (State::Done, format!("performed; the status is {status}")),
-            Outcome::Failed { why } => (State::Failed, why),
-            Outcome::InDoubt { why } => (State::InDoubt, why),
-            Outcome::Lapsed { why } => (State::Lapsed, why),
-            Outcome::Refused { why } => (State::Refused, why),
-        };
+        let (end, why) = ended(&over.outcome);
         let (session, pending) = (over.session, over.pending);
         let key = Key {
             session,
@@ -127,6 +121,17 @@ impl Desk {
             tool: waits.tool.clone(),
             waits: to_json(&waits)?,
         })
+    }
+}
+
+/// The state that an outcome is, and it in words.
+pub(super) fn ended(outcome: &Outcome) -> (State, String) {
+    match outcome {
+        Outcome::Done { status } => (State::Done, format!("performed; the status is {status}")),
+        Outcome::Failed { why } => (State::Failed, why.clone()),
+        Outcome::InDoubt { why } => (State::InDoubt, why.clone()),
+        Outcome::Lapsed { why } => (State::Lapsed, why.clone()),
+        Outcome::Refused { why } => (State::Refused, why.clone()),
     }
 }
 

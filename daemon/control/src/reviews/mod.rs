@@ -3,7 +3,8 @@
 //! The gate says which calls wait; here they are kept on disk, and whoever may is told and asked. An
 //! answer goes three steps, each durable before the next: the row becomes approved, then taken, then the
 //! gate is told. So after a crash an approval that was not taken was never used, and one that was is in
-//! doubt until the gate's records say more.
+//! doubt until the gate's records say more. Where the gate says that it used nothing of an approval and that
+//! the call waits as before, the approval is given back, and the call may be answered again.
 //!
 //! | module | what |
 //! |---|---|

@@ -20,7 +20,10 @@ use custody_wire::{
     session,
     supervise::{ControlNotice, ControlOrder, End, Start},
 };
-use gate::id::{PolicyName, SessionId, ValueName};
+use gate::{
+    approval::Reach,
+    id::{PolicyName, SessionId, ValueName},
+};
 use nix::fcntl::{FcntlArg, fcntl};
 
 /// A running custody-control and the channels to it.
@@ -146,15 +149,29 @@ fn spawn(config: &Path, policies: &Path, fds: [BorrowedFd<'_>; 3]) -> Child {
     child
 }
 
-/// A gate that opens everything but the task `refuse me`, and takes every answer but the refusal `nobody
-/// waits`.
+/// A gate that opens everything but the task `refuse me`. It takes every answer but the refusal `nobody
+/// waits`, an approval of all such calls (the call waits on) and one of a target (the call is refused).
 fn answer_all(mut gate: UnixStream, tell: &mpsc::Sender<session::Request>) {
     while let Ok(request) = frame::read::<session::Request>(&mut gate) {
         let refused = matches!(&request, session::Request::Open(open)
             if open.task.as_deref() == Some("refuse me"))
             || matches!(&request, session::Request::Answer(session::Answered {
                 verdict: session::Verdict::Refuse { why }, .. }) if why == "nobody waits");
-        let answer = if refused {
+        let reach = match &request {
+            session::Request::Answer(session::Answered {
+                verdict: session::Verdict::Approve { scope, .. },
+                ..
+            }) => scope.reach,
+            _ => Reach::Once,
+        };
+        let why = String::from("not now");
+        let answer = if reach != Reach::Once {
+            session::Answer::NotAnswered {
+                outcome: (reach == Reach::Target)
+                    .then(|| session::Outcome::Refused { why: why.clone() }),
+                why,
+            }
+        } else if refused {
             session::Answer::Refused {
                 why: "value `customer` is unknown".into(),
             }

@@ -203,6 +203,41 @@ fn whoever_runs_a_session_reviews_it_and_the_gate_is_told_once() {
 }
 
 #[test]
+fn what_the_gate_does_not_take_waits_on_or_ends_as_the_gate_says() {
+    if !is_root() {
+        return;
+    }
+    let control = Control::start(ACCESS);
+    let (session, _client) = running(&control, Profile::Dev);
+    let mut his = client_of(OWNER, &control.socket());
+    let approve = |waits: &Waits, reach| Request::Approve {
+        of: judged(waits),
+        scope: Scope { reach, until: None },
+        signed: None,
+    };
+    // Nothing of it was used: the call may be answered again.
+    let kept = waits(session, 7);
+    wait(&control, &kept);
+    for _ in 0..2 {
+        let why = his.refused(&approve(&kept, Reach::Call), &[]);
+        assert!(why.contains("not now"), "{why}");
+        let _told = answered(&control);
+        let shown = show(&mut his, 7).unwrap();
+        assert_eq!((shown.state, shown.answered), (State::Waiting, None));
+    }
+    assert!(matches!(his.ask(&yes(judged(&kept)), &[]), Answer::Done));
+    let _told = answered(&control);
+    assert_eq!(show(&mut his, 7).unwrap().state, State::Approved);
+    // The gate says how it ended.
+    let other = waits(session, 8);
+    wait(&control, &other);
+    his.refused(&approve(&other, Reach::Target), &[]);
+    let shown = show(&mut his, 8).unwrap();
+    assert_eq!(shown.state, State::Refused);
+    assert_eq!(shown.over.unwrap().why, "not now");
+}
+
+#[test]
 fn of_two_tabs_that_say_yes_at_once_one_is_heard() {
     if !is_root() {
         return;

@@ -369,6 +369,7 @@ impl Bench {
             }),
             session::Answer::Refused { why } => Err(why),
             other @ (session::Answer::Current
+            | session::Answer::NotAnswered { .. }
             | session::Answer::Over(_)
             | session::Answer::Waits(_)) => panic!("{other:?}"),
         }
@@ -398,6 +399,7 @@ impl Bench {
             session::Answer::Waits(waits) => *waits,
             other @ (session::Answer::Current
             | session::Answer::Done
+            | session::Answer::NotAnswered { .. }
             | session::Answer::Over(_)
             | session::Answer::Refused { .. }) => panic!("{other:?}"),
         }
@@ -409,6 +411,7 @@ impl Bench {
             session::Answer::Over(over) => (over.pending, over.outcome),
             other @ (session::Answer::Current
             | session::Answer::Done
+            | session::Answer::NotAnswered { .. }
             | session::Answer::Refused { .. }
             | session::Answer::Waits(_)) => panic!("{other:?}"),
         }
@@ -416,11 +419,20 @@ impl Bench {
 
     /// A reviewer's answer; why it does not count, if it does not.
     pub(crate) fn review(&mut self, answered: session::Answered) -> Option<String> {
+        self.not_answered(answered).map(|(why, _outcome)| why)
+    }
+
+    /// The same, and what became of the call if it waits no longer.
+    pub(crate) fn not_answered(
+        &mut self,
+        answered: session::Answered,
+    ) -> Option<(String, Option<session::Outcome>)> {
         match self.ask_control(&session::Request::Answer(answered)) {
             session::Answer::Done => None,
-            session::Answer::Refused { why } => Some(why),
+            session::Answer::NotAnswered { why, outcome } => Some((why, outcome)),
             other @ (session::Answer::Current
             | session::Answer::Over(_)
+            | session::Answer::Refused { .. }
             | session::Answer::Waits(_)) => panic!("{other:?}"),
         }
     }
@@ -436,6 +448,7 @@ impl Bench {
             session::Answer::Done => None,
             session::Answer::Refused { why } => Some(why),
             other @ (session::Answer::Current
+            | session::Answer::NotAnswered { .. }
             | session::Answer::Over(_)
             | session::Answer::Waits(_)) => panic!("{other:?}"),
         }
