@@ -56,6 +56,8 @@ mutants! {
     GateCommit "gate-commit": "every moment of a call's life asks the same";
     /// A delegated session has limits of its own alone.
     GateDelegation "gate-delegation": "what is delegated only narrows";
+    /// What a delegated session does is asked of, and counted in, no session above it.
+    GateDelegationBooks "gate-delegation-books": "what a delegated session spends, all above it have spent";
     /// What a system repeats of the agent's words is the system's own.
     GateEcho "gate-echo": "what a system repeats of a call does not become its own";
     /// Arguments that a tool does not have are passed over.

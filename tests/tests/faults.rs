@@ -419,6 +419,7 @@ fn orders_that_are_none_end_control_and_a_user_who_did_not_connect_is_nobodys_ca
         session: SessionId(7),
         policy: PolicyName::parse("plain").unwrap(),
         caller_uid: host.operator(),
+        from: None,
         workspace: Some(folder.display().to_string()),
         profile: None,
         tty: None,

@@ -84,6 +84,12 @@ const TESTS: &[(Mutant, &str, &str, &str)] = &[
         "delegation::a_limit_is_spent_once_however_many_sessions_spend_it",
     ),
     (
+        Mutant::GateDelegationBooks,
+        "custody-gatekeeper",
+        "--test=gatekeeper",
+        "delegation::a_delegated_session_spends_what_all_above_it_have_and_its_records_name_them",
+    ),
+    (
         Mutant::GateMeaning,
         "gate",
         "--test=gate",
@@ -201,8 +207,8 @@ const TESTS: &[(Mutant, &str, &str, &str)] = &[
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Only mutants whose name begins with this
-    #[arg(long, value_name = "PREFIX", conflicts_with = "write")]
+    /// Only mutants whose name begins with this; to be written with --tests alone
+    #[arg(long, value_name = "PREFIX")]
     only: Option<String>,
     /// Run no attempt, only the tests of the rules' own packages; with --write, what attempts said before
     /// stays as it is
@@ -236,13 +242,18 @@ struct Test {
 pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
     let wrapper = wrapper(places)?;
     let only = args.only.as_deref().unwrap_or_default();
+    if args.write && args.only.is_some() && !args.tests {
+        bail!(
+            "what the attempts say is written for every mutant; leave out --only, or say --tests"
+        );
+    }
     let mut runs = if args.tests {
         said_before(places)?
     } else {
         by_attempts(places, &wrapper, only)?
     };
     // Of a test there is one word: the newest.
-    for run in &mut runs {
+    for run in runs.iter_mut().filter(|it| it.mutant.starts_with(only)) {
         run.tests
             .retain(|it| !TESTS.iter().any(|(.., test)| it.test.ends_with(test)));
     }

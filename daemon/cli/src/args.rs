@@ -1,14 +1,15 @@
 //! The command line.
 
-use std::{ffi::OsString, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand};
 use custody_wire::{operator::SOCKET, profile::Profile};
 use gate::{
     chain::{ChainName, Place},
     digest::DigestError,
-    id::{OwnedName, PolicyName, SessionId, TenantName, ToolName, ValueName},
+    id::{OwnedName, PolicyName, RoleName, SessionId, TenantName, ToolName, ValueName},
     meaning::Subject,
+    policy::Boundary,
 };
 
 use crate::ledger::{Trusted, select::Filter, show::Wanted, time};
@@ -380,13 +381,29 @@ pub struct Run {
     /// A stricter profile than the policy's: hardened, standard or dev
     #[arg(long, value_name = "NAME", value_parser = profile)]
     pub profile: Option<Profile>,
+    /// Delegate from this session of yours: the command has of its authority what you leave in, and never
+    /// more. Policy, subject, tenant and trusted values are that one's; what the command spends of a limit,
+    /// that one has spent; it ends with it
+    #[arg(long, value_name = "SESSION", value_parser = SessionId::parse,
+          conflicts_with_all = ["values", "subject", "tenant"])]
+    pub from: Option<SessionId>,
+    /// With --from: of its trusted values only these, separated by commas; empty is none
+    #[arg(long, value_name = "NAMES", requires = "from", value_parser = Names::<ValueName>::values)]
+    pub only_values: Option<Names<ValueName>>,
+    /// With --from: of its roles only these, separated by commas; empty is none
+    #[arg(long, value_name = "NAMES", requires = "from", value_parser = Names::<RoleName>::roles)]
+    pub only_roles: Option<Names<RoleName>>,
+    /// With --from: how far the data reach at most: user, team or organisation
+    #[arg(long, value_name = "NAME", requires = "from", value_parser = boundary)]
+    pub boundary: Option<Boundary>,
     /// The folder that the command works in; it must be your own
     #[arg(long, value_name = "DIR")]
     pub workdir: Option<PathBuf>,
     /// A trusted value; the configuration says who may set which
     #[arg(long = "value", value_name = "NAME=VALUE", value_parser = value)]
     pub values: Vec<(ValueName, String)>,
-    /// An owned set: the values that the subject of this session has, separated by commas
+    /// An owned set: the values that the subject of this session has, separated by commas. With --from:
+    /// those members of its set that are given; a set that is not named is given whole
     #[arg(long = "owned", value_name = "NAME=V1,V2", value_parser = owned)]
     pub owned: Vec<(OwnedName, Vec<String>)>,
     /// The end user for whom the session works; the configuration says who may name one
@@ -426,6 +443,42 @@ pub struct Doctor {
     /// As JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Names, separated by commas. In a type of its own: clap takes a set for an option that repeats.
+#[derive(Clone, Debug)]
+pub struct Names<N>(pub BTreeSet<N>);
+
+impl Names<ValueName> {
+    fn values(text: &str) -> Result<Self, String> {
+        names(text, ValueName::parse).map(Self)
+    }
+}
+
+impl Names<RoleName> {
+    fn roles(text: &str) -> Result<Self, String> {
+        names(text, RoleName::parse).map(Self)
+    }
+}
+
+fn names<N: Ord, E: ToString>(
+    text: &str,
+    parse: impl Fn(&str) -> Result<N, E>,
+) -> Result<BTreeSet<N>, String> {
+    if text.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let parsed = text.split(',').map(parse);
+    parsed
+        .map(|it| it.map_err(|error| error.to_string()))
+        .collect()
+}
+
+fn boundary(text: &str) -> Result<Boundary, String> {
+    let found = Boundary::ALL.into_iter().find(|it| it.as_str() == text);
+    found.ok_or_else(|| {
+        format!("`{text}` is not a boundary; there are `user`, `team`, `organisation`")
+    })
 }
 
 fn profile(text: &str) -> Result<Profile, String> {
@@ -511,6 +564,35 @@ mod tests {
             assert!(head(&bad).is_err(), "{bad}");
         }
         assert!(key("receipts").is_err() && key("x=y").is_err() && key("decisions=y").is_ok());
+    }
+
+    #[test]
+    fn what_is_left_of_a_delegated_session_is_named() {
+        let parse = |more: &[&str]| {
+            let given = ["custody", "run", "--from", "000000000000002a"];
+            let given = given.iter().chain(more).chain(&["--", "true"]);
+            let parsed = Arguments::try_parse_from(given).ok()?;
+            match parsed.what {
+                What::Run(run) => Some(run),
+                _ => None,
+            }
+        };
+        let run = parse(&["--only-values", "", "--only-roles", "a,b"]).unwrap();
+        assert!(run.only_values.unwrap().0.is_empty());
+        assert_eq!(run.only_roles.unwrap().0.len(), 2);
+        assert!(parse(&[]).unwrap().only_values.is_none());
+        assert!(parse(&["--boundary", "team"]).is_some());
+        for bad in [
+            ["--boundary", "moon"],
+            ["--only-roles", "a,,b"],
+            ["--value", "a=b"],
+            ["--subject", "x"],
+            ["--tenant", "acme"],
+        ] {
+            assert!(parse(&bad).is_none(), "{bad:?}");
+        }
+        let alone = ["custody", "run", "--only-values", "a", "--", "true"];
+        assert!(Arguments::try_parse_from(alone).is_err());
     }
 
     #[test]

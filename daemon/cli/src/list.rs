@@ -114,6 +114,7 @@ fn as_json(sessions: &[SessionView]) -> String {
                 "profile": it.profile.as_str(),
                 "uid": it.uid,
                 "caller_uid": it.caller_uid,
+                "from": it.from,
                 "seconds": it.seconds,
                 "allowed": it.counts.map(|counts| counts.allowed),
                 "refused": it.counts.map(|counts| counts.refused),
@@ -132,6 +133,7 @@ fn table(sessions: &[SessionView]) -> Vec<String> {
             "PROFILE",
             "UID",
             "CALLER",
+            "FROM",
             "TIME",
             "ALLOWED",
             "REFUSED",
@@ -146,6 +148,7 @@ fn table(sessions: &[SessionView]) -> Vec<String> {
             it.profile.as_str().into(),
             it.uid.to_string(),
             it.caller_uid.to_string(),
+            it.from.map_or("-".into(), |from| from.to_string()),
             time(it.seconds),
             count(it, |counts| counts.allowed),
             count(it, |counts| counts.refused),
@@ -199,6 +202,7 @@ mod tests {
             profile: Profile::Dev,
             uid: 1_900_000_001,
             caller_uid: 1000,
+            from: Some(SessionId(0x29)),
             seconds: 3_725,
             counts: Some(Counts {
                 allowed: 12,
@@ -213,10 +217,10 @@ mod tests {
         assert_eq!(
             table(&[view()]),
             [
-                "SESSION           POLICY  PROFILE  UID         CALLER  TIME      ALLOWED  REFUSED  \
-                 WORKSPACE",
-                "000000000000002a  mail    dev      1900000001  1000    01:02:05  12       3        \
-                 /home/a/\\u{1b}]0;x\\u{7}",
+                "SESSION           POLICY  PROFILE  UID         CALLER  FROM              TIME      \
+                 ALLOWED  REFUSED  WORKSPACE",
+                "000000000000002a  mail    dev      1900000001  1000    0000000000000029  01:02:05  \
+                 12       3        /home/a/\\u{1b}]0;x\\u{7}",
             ]
         );
     }
@@ -227,6 +231,7 @@ mod tests {
         assert_eq!(parsed["format"], 1);
         assert_eq!(parsed["sessions"][0]["session"], "000000000000002a");
         assert_eq!(parsed["sessions"][0]["profile"], "dev");
+        assert_eq!(parsed["sessions"][0]["from"], "0000000000000029");
         assert_eq!(parsed["sessions"][0]["seconds"], 3_725);
         assert_eq!(parsed["sessions"][0]["refused"], 3);
         let uncounted = SessionView {

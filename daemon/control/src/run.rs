@@ -9,7 +9,7 @@ use custody_config::{Access, Caller};
 use custody_wire::{
     doctor,
     operator::{self, Answer, Request},
-    session::Open,
+    session::{Open, Part},
     supervise::{ControlOrder, End, Start, StartRefusal},
 };
 use gate::id::{PolicyName, SessionId};
@@ -53,10 +53,17 @@ enum Refusal {
     Custodyd(#[source] OrderError),
     #[error("policy `{}` is for `custody doctor` alone", doctor::POLICY)]
     Doctor,
+    #[error(
+        "a delegated session has policy, subject, tenant and values of the one that it is delegated from; \
+         give less of its values with --only-values"
+    )]
+    DelegatedSays,
     #[error("{found} descriptors came with the request where {expected} were announced")]
     Descriptors { found: usize, expected: usize },
     #[error("a memory file for the command")]
     MemoryFile(#[source] std::io::Error),
+    #[error("you have no session `{session}` that runs; `custody ps` lists yours")]
+    NoSession { session: SessionId },
     #[error(transparent)]
     NotAllowed(#[from] NotAllowed),
     #[error(transparent)]
@@ -148,6 +155,7 @@ fn admit(
         let plain = !request.workspace
             && request.tty.is_none()
             && request.task.is_none()
+            && request.from.is_none()
             && request.scope.is_none()
             && request.subject.is_none()
             && request.tenant.is_none()
@@ -164,8 +172,38 @@ fn admit(
             }))
         };
     }
+    if let Some(part) = &request.from {
+        return delegates(service, caller, part, request);
+    }
     let policy = choose(service, caller, request.policy.clone())?;
     caller::may_run(&service.access, caller, &policy, request)?;
+    Ok(policy)
+}
+
+/// The policy of a session that is delegated from one of the caller's, if the rules still let him use it.
+/// What he may set does not matter: nothing is set, and members of owned sets are left out alone.
+fn delegates(
+    service: &Service,
+    caller: &Caller,
+    part: &Part,
+    request: &operator::Run,
+) -> Result<PolicyName, Refusal> {
+    let session = part.session;
+    let policy = service
+        .sessions
+        .to_delegate(session, caller)
+        .ok_or(Refusal::NoSession { session })?;
+    let says = !request.values.is_empty()
+        || request.subject.is_some()
+        || request.tenant.is_some()
+        || request.policy.as_ref().is_some_and(|it| *it != policy);
+    if says {
+        return Err(Refusal::DelegatedSays);
+    }
+    if !caller::may_use(&service.access, caller, &policy) {
+        let uid = caller.uid;
+        return Err(NotAllowed::Policy { uid, policy }.into());
+    }
     Ok(policy)
 }
 
@@ -189,6 +227,7 @@ async fn start(
     let operator::Run {
         policy: _named,
         profile,
+        from,
         workspace,
         values,
         owned,
@@ -218,9 +257,10 @@ async fn start(
         None => None,
     };
 
+    let above = from.as_ref().map(|part| part.session);
     let listed = service
         .sessions
-        .list_new(&policy, caller.uid, path.clone())?;
+        .list_new(&policy, caller.uid, above, path.clone())?;
     let id = listed.id();
     service
         .gate
@@ -228,6 +268,7 @@ async fn start(
             session: id,
             policy: policy.clone(),
             caller_uid: caller.uid,
+            from,
             values,
             owned,
             roles: Access::roles(&service.access, caller, &policy),
@@ -243,6 +284,7 @@ async fn start(
         session: id,
         policy: policy.clone(),
         caller_uid: caller.uid,
+        from: above,
         workspace: path,
         profile,
         tty,

@@ -20,6 +20,7 @@ use tokio::sync::watch;
 struct Session {
     policy: PolicyName,
     caller_uid: u32,
+    from: Option<SessionId>,
     workspace: Option<String>,
     started: Option<Started>,
     counts: Option<Counts>,
@@ -53,6 +54,7 @@ impl Sessions {
         &self,
         policy: &PolicyName,
         caller_uid: u32,
+        from: Option<SessionId>,
         workspace: Option<String>,
     ) -> Result<Listed, getrandom::Error> {
         let mut all = self.all();
@@ -67,6 +69,7 @@ impl Sessions {
             Session {
                 policy: policy.clone(),
                 caller_uid,
+                from,
                 workspace,
                 started: None,
                 counts: None,
@@ -92,6 +95,7 @@ impl Sessions {
                     profile: started.profile,
                     uid: started.uid,
                     caller_uid: session.caller_uid,
+                    from: session.from,
                     seconds: started.at.elapsed().as_secs(),
                     counts: session.counts,
                     workspace: session.workspace.clone(),
@@ -105,6 +109,14 @@ impl Sessions {
         self.all()
             .values()
             .any(|session| session.caller_uid == caller_uid && session.policy == *policy)
+    }
+
+    /// The policy of a session that runs and from which `caller` may delegate: his own; root's are all. Another's
+    /// session and none at all are the same answer.
+    pub fn to_delegate(&self, session: SessionId, caller: &Caller) -> Option<PolicyName> {
+        let all = self.all();
+        let session = all.get(&session).filter(|it| is_his(it, caller))?;
+        session.started.map(|_| session.policy.clone())
     }
 
     /// Its profile, once it runs.
@@ -178,8 +190,8 @@ mod tests {
     fn a_caller_sees_and_stops_his_own_and_root_all() {
         let sessions = Sessions::default();
         let policy = PolicyName::parse("mail").unwrap();
-        let his = sessions.list_new(&policy, 1000, None).unwrap();
-        let other = sessions.list_new(&policy, 1001, None).unwrap();
+        let his = sessions.list_new(&policy, 1000, None, None).unwrap();
+        let other = sessions.list_new(&policy, 1001, None, None).unwrap();
         his.started(5, Profile::Dev);
         other.started(6, Profile::Standard);
         let seen = sessions.seen_by(&caller(1000));
@@ -192,6 +204,12 @@ mod tests {
         his.counted(counts);
         assert_eq!(sessions.seen_by(&caller(1000))[0].counts, Some(counts));
         assert_eq!(sessions.seen_by(&caller(0)).len(), 2);
+        assert!(sessions.to_delegate(his.id(), &caller(1000)).is_some());
+        assert!(sessions.to_delegate(his.id(), &caller(1001)).is_none());
+        assert!(sessions.to_delegate(other.id(), &caller(0)).is_some());
+        let unborn = sessions.list_new(&policy, 1000, None, None).unwrap();
+        assert!(sessions.to_delegate(unborn.id(), &caller(1000)).is_none());
+        drop(unborn);
         assert!(sessions.to_stop(his.id(), &caller(1000)).is_some());
         assert!(sessions.to_stop(other.id(), &caller(1000)).is_none());
         assert!(sessions.to_stop(other.id(), &caller(0)).is_some());

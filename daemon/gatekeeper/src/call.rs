@@ -136,8 +136,7 @@ fn judge(
         }
     };
     let ask = Ask::new(asked.tool, &arguments).at(Moment::Call, keeper.now_ms());
-    let verdict = session.loaded.decide(&session.facts.borrow(), &ask);
-    let answer = match verdict {
+    let answer = match session.decide(ask) {
         Verdict::Allow(allowed) | Verdict::Limit(allowed) => {
             wait::released(keeper, session, &allowed);
             return Ok(allowed);
@@ -185,10 +184,11 @@ pub(crate) fn refuse(
 }
 
 /// Who calls, when and under what.
-pub(crate) fn scene<'a>(session: &Session, facts: &'a Facts, at: u64) -> Scene<'a> {
+pub(crate) fn scene<'a>(session: &'a Session, facts: &'a Facts, at: u64) -> Scene<'a> {
     Scene {
         at,
         facts,
+        from: &session.from,
         policy: session.loaded.hash,
         session: session.id,
     }
@@ -224,12 +224,8 @@ pub(crate) fn dispatch(
             return Begun::Answered(refused(number, Rule::Ledger, &unrecorded.to_string()));
         }
     };
-    session.facts.borrow_mut().record_call(
-        &session.loaded.policy,
-        allowed.call(),
-        keeper.now_ms(),
-        allowed.grounds().approval.is_some(),
-    );
+    let approved = allowed.grounds().approval.is_some();
+    session.record_call(allowed.call(), keeper.now_ms(), approved);
     tracing::info!(
         session = %session.id,
         tool = %allowed.tool(),

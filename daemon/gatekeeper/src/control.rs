@@ -1,20 +1,13 @@
-//! The channel to control: sessions are opened and closed, and trusted values come in.
+//! The channel to control: sessions are opened and closed, answers to calls that wait come in, and what waits
+//! is said.
 
 use std::{collections::VecDeque, rc::Rc};
 
-use custody_rules::RulesError;
 use custody_wire::{
     frame::{self, FrameError},
-    session::{Answer, Open, Over, Request, Waits},
+    session::{Answer, Over, Request, Waits},
 };
-use gate::{
-    approval::Needs,
-    id::PolicyName,
-    json::JsonError,
-    lineage::Key,
-    record::{Decision, Scene, Why},
-    session::{Facts, OpenError, Opening},
-};
+use gate::{approval::Needs, record::Why};
 use tokio::{
     io::AsyncWriteExt as _,
     net::{
@@ -25,36 +18,15 @@ use tokio::{
 };
 
 use crate::{
-    book::Unrecorded,
     keeper::{Closer, Keeper},
+    opening,
     outbox::{Item, Stuck},
     pending::For,
-    review,
-    session::{Session, Unopened},
-    tell,
+    review, tell,
 };
 
 /// Answers that wait for control to read.
 const ANSWERS: usize = 1;
-
-/// Why a session is not opened. Its text goes to the operator.
-#[derive(Debug, thiserror::Error)]
-enum OpenRefusal {
-    #[error("{0}")]
-    Facts(OpenError),
-    #[error("policy `{name}` is not loaded; the policies are read when the service starts")]
-    Policy { name: PolicyName },
-    #[error("getrandom(2) failed: {why}")]
-    Random { why: String },
-    #[error("{0}")]
-    Record(Unrecorded),
-    #[error("{0}; correct them and restart the service")]
-    Rules(RulesError),
-    #[error("the scope cannot be read: {0}")]
-    Scope(JsonError),
-    #[error("{0}")]
-    Session(Unopened),
-}
 
 /// Serves control to the end of its channel. What waits for a person is said first: control may be new.
 pub(crate) async fn serve(keeper: &Rc<Keeper>, stream: UnixStream) -> FrameError {
@@ -183,7 +155,7 @@ async fn read_all(
         let answer = match request {
             Request::Open(open) => {
                 keeper.vault.arrival().await;
-                answer_open(keeper, open)
+                opening::answer(keeper, open)
             }
             Request::Close { session } => {
                 keeper.close(session, Closer::Control);
@@ -202,78 +174,4 @@ async fn read_all(
             return FrameError::Closed;
         }
     }
-}
-
-fn answer_open(keeper: &Keeper, asked: Open) -> Answer {
-    let session = asked.session;
-    match open(keeper, asked) {
-        Ok(()) => {
-            tracing::info!(%session, "session opened");
-            Answer::Done
-        }
-        Err(refusal) => {
-            // Not the reason: a value that does not fit its type may stand in it.
-            tracing::warn!(%session, "session not opened");
-            Answer::Refused {
-                why: Why::from(refusal.to_string()).as_str().into(),
-            }
-        }
-    }
-}
-
-fn open(keeper: &Keeper, asked: Open) -> Result<(), OpenRefusal> {
-    let Open {
-        session: id,
-        policy: name,
-        caller_uid,
-        values,
-        owned,
-        roles,
-        scope,
-        subject,
-        task,
-        tenant,
-        workspace,
-    } = asked;
-    keeper.sessions.admit(id).map_err(OpenRefusal::Session)?;
-    let loaded = match keeper.policies.get(&name) {
-        Some(Ok(loaded)) => loaded,
-        Some(Err(error)) => return Err(OpenRefusal::Rules(error.clone())),
-        None => return Err(OpenRefusal::Policy { name }),
-    };
-    let scope = scope
-        .map(|bytes| tell::read_scope(&bytes))
-        .transpose()
-        .map_err(OpenRefusal::Scope)?;
-    let mut key = [0; 16];
-    getrandom::fill(&mut key).map_err(|error| OpenRefusal::Random {
-        why: error.to_string(),
-    })?;
-    let opening = Opening {
-        at_ms: keeper.now_ms(),
-        boundary: None,
-        caller: Some(caller_uid),
-        key: Key::new(key),
-        owned,
-        roles,
-        scope,
-        subject,
-        task,
-        tenant,
-        values,
-        workspace,
-    };
-    let facts = Facts::open(&loaded.policy, opening).map_err(OpenRefusal::Facts)?;
-    let scene = Scene {
-        at: keeper.book.now(),
-        facts: &facts,
-        policy: loaded.hash,
-        session: id,
-    };
-    let record = Decision::opened(&scene, &loaded.policy, caller_uid);
-    let _place = keeper.book.record(&record).map_err(OpenRefusal::Record)?;
-    keeper
-        .sessions
-        .insert(Session::new(id, Rc::clone(loaded), facts, caller_uid));
-    Ok(())
 }

@@ -110,6 +110,8 @@ pub(crate) struct Keeper {
 /// Why a session is over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Closer {
+    /// The end of a session that it was delegated from.
+    Above,
     Control,
     Custodyd,
 }
@@ -273,12 +275,21 @@ impl Keeper {
         session.fronted_by(task.abort_handle());
     }
 
-    /// Ends a session, once; nothing of any other one changes.
+    /// Ends a session, once, and with it those that were delegated from it; nothing of any other one
+    /// changes.
     pub(crate) fn close(&self, id: SessionId, closer: Closer) {
+        self.close_one(id, closer);
+        for below in self.sessions.below(id) {
+            self.close_one(below, Closer::Above);
+        }
+    }
+
+    fn close_one(&self, id: SessionId, closer: Closer) {
         let Some(session) = self.sessions.close(id) else {
             return;
         };
         let why = match closer {
+            Closer::Above => "a session that it was delegated from is over",
             Closer::Control => "control closed it",
             Closer::Custodyd => "custodyd ended it",
         };

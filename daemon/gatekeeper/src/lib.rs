@@ -15,6 +15,7 @@ mod deadlines;
 mod front;
 mod keeper;
 mod notices;
+mod opening;
 mod outbox;
 mod pace;
 mod pending;

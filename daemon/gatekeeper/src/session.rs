@@ -7,7 +7,10 @@ use std::{
 };
 
 use gate::{
+    call::Call,
+    decide::{Ask, Verdict},
     id::{PolicyName, SessionId},
+    mutant::Mutant,
     session::Facts,
 };
 use tokio::task::AbortHandle;
@@ -27,6 +30,10 @@ pub(crate) struct Session {
     pub(crate) loaded: Rc<Loaded>,
     /// Who asked for it.
     pub(crate) caller_uid: u32,
+    /// The sessions that it was delegated from, the nearest first.
+    above: Vec<Rc<Session>>,
+    /// Their ids, for the records.
+    pub(crate) from: Vec<SessionId>,
     /// What it has seen. Outlives its fronts, and is forgotten with the session alone.
     pub(crate) facts: RefCell<Facts>,
     /// The calls that wait.
@@ -53,11 +60,14 @@ impl Session {
         loaded: Rc<Loaded>,
         facts: Facts,
         caller_uid: u32,
+        above: Vec<Rc<Self>>,
     ) -> Rc<Self> {
         Rc::new(Self {
             id,
             loaded,
             caller_uid,
+            from: above.iter().map(|it| it.id).collect(),
+            above,
             facts: RefCell::new(facts),
             pending: RefCell::default(),
             open: Cell::new(true),
@@ -75,9 +85,46 @@ impl Session {
         })
     }
 
-    /// Whether the session still counts.
+    /// Whether the session still counts. One that was delegated counts no longer than each that it was
+    /// delegated from.
     pub(crate) fn is_open(&self) -> bool {
-        self.open.get()
+        self.open.get() && self.above.iter().all(|it| it.open.get())
+    }
+
+    /// The sessions that one delegated from this one is below, the nearest first.
+    pub(crate) fn and_above(self: &Rc<Self>) -> Vec<Rc<Self>> {
+        let above = self.above.iter().cloned();
+        std::iter::once(Rc::clone(self)).chain(above).collect()
+    }
+
+    /// Decides on what is asked in this session, and in all that it was delegated from: what they may no
+    /// longer, it may not either.
+    pub(crate) fn decide(&self, ask: Ask<'_>) -> Verdict {
+        let facts: Vec<_> = self.above.iter().map(|it| it.facts.borrow()).collect();
+        let mut above: Vec<&Facts> = facts.iter().map(|it| &**it).collect();
+        for it in &above {
+            self.facts.borrow_mut().tainted_as(it);
+        }
+        if Mutant::GateDelegationBooks.is_on() {
+            above.clear();
+        }
+        self.loaded.decide(&self.facts.borrow(), &ask.below(&above))
+    }
+
+    /// A call is let through at `now_ms`; `approved` by a person or not. It is counted in every session
+    /// above too. That somebody was asked is this session's alone: the others ask for themselves.
+    pub(crate) fn record_call(&self, call: &Call, now_ms: u64, approved: bool) {
+        let policy = &self.loaded.policy;
+        let mut facts = self.facts.borrow_mut();
+        facts.record_call(policy, call, now_ms, approved);
+        for above in self
+            .above
+            .iter()
+            .filter(|_| !Mutant::GateDelegationBooks.is_on())
+        {
+            let mut facts = above.facts.borrow_mut();
+            facts.record_call(policy, call, now_ms, false);
+        }
     }
 
     /// From now on this front speaks for the session, and an earlier one no longer does.
@@ -129,6 +176,13 @@ impl Sessions {
         if let Some(earlier) = earlier {
             earlier.close();
         }
+    }
+
+    /// The open sessions that were delegated from this one, or from one that was.
+    pub(crate) fn below(&self, id: SessionId) -> Vec<SessionId> {
+        let open = self.open.borrow();
+        let below = open.values().filter(|it| it.from.contains(&id));
+        below.map(|it| it.id).collect()
     }
 
     /// Every open session.

@@ -264,12 +264,10 @@ pub(crate) fn again(
         Ok(arguments) => arguments,
         Err(error) => return Again::Unreadable(error),
     };
-    let facts = session.facts.borrow();
-    let loaded = &session.loaded;
     let now = keeper.now_ms();
     let ask = |moment| Ask::new(&waiting.tool, &arguments).at(moment, now);
     // What would hold it if nobody had approved it.
-    match loaded.decide(&facts, &ask(Moment::Commit)) {
+    match session.decide(ask(Moment::Commit)) {
         Verdict::Hold(held) | Verdict::Defer(held) if !shown.covers(&Reviewed::of(&held)) => {
             return Again::Anew(Box::new(held));
         }
@@ -279,7 +277,7 @@ pub(crate) fn again(
         | Verdict::Limit(_)
         | Verdict::Refuse(_) => {}
     }
-    match loaded.decide(&facts, &ask(Moment::Approved)) {
+    match session.decide(ask(Moment::Approved)) {
         Verdict::Allow(allowed) | Verdict::Limit(allowed) => Again::Allowed(Box::new(allowed)),
         // Nothing holds an approved call; if something did, it would not be let through.
         Verdict::Defer(held) | Verdict::Hold(held) => Again::Anew(Box::new(held)),
@@ -354,10 +352,9 @@ async fn commit(keeper: &Rc<Keeper>, session: &Rc<Session>, waiting: &Waiting) -
         arguments: &waiting.arguments,
     };
     let verdict = match json::reparse(asked.arguments, &Limits::CALL) {
-        Ok(arguments) => session.loaded.decide(
-            &session.facts.borrow(),
-            &Ask::new(asked.tool, &arguments).at(Moment::Commit, keeper.now_ms()),
-        ),
+        Ok(arguments) => {
+            session.decide(Ask::new(asked.tool, &arguments).at(Moment::Commit, keeper.now_ms()))
+        }
         Err(error) => {
             lapse(keeper, session, waiting, "it can no longer be read");
             return call::refused(0, Rule::Closed, &error.to_string());

@@ -74,6 +74,7 @@ fn record(n: u64) -> Decision {
         ),
         credential: CredentialLabel::parse("mail").unwrap(),
         digest: call(n),
+        from: Vec::new(),
         grounds: Grounds {
             approval: None,
             arguments: [].into(),

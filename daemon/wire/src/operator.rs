@@ -24,7 +24,7 @@ use crate::{
     layer,
     profile::Profile,
     revoke::Revoked,
-    session::{Signed, Told, Waits},
+    session::{Part, Signed, Told, Waits},
     supervise::{Counts, End},
 };
 
@@ -187,6 +187,9 @@ pub struct Run {
     pub policy: Option<PolicyName>,
     /// A stricter profile than the policy's.
     pub profile: Option<Profile>,
+    /// A session of the caller's that this one is delegated from, and what of it is given. Policy, subject,
+    /// tenant and trusted values are that one's then.
+    pub from: Option<Part>,
     /// Whether the workspace's descriptor comes too.
     pub workspace: bool,
     /// Trusted values; the configuration says who may set which.
@@ -377,6 +380,8 @@ pub struct SessionView {
     pub uid: u32,
     /// Who started it.
     pub caller_uid: u32,
+    /// The session that it was delegated from.
+    pub from: Option<SessionId>,
     /// For how long, in seconds.
     pub seconds: u64,
     /// What its hooks did, as custodyd said last; it does so every few seconds.

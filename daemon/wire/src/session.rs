@@ -14,6 +14,7 @@ use gate::{
     },
     meaning::Subject,
     nonce::Nonce,
+    policy::Boundary,
 };
 use serde::{Deserialize, Serialize};
 
@@ -63,11 +64,15 @@ pub struct Open {
     pub policy: PolicyName,
     /// Who asked for it (SO_PEERCRED at the operator's socket).
     pub caller_uid: u32,
+    /// The session that it is delegated from, and what of it is given. Subject, tenant and trusted values
+    /// are that one's then, and none is said here.
+    pub from: Option<Part>,
     /// Trusted values, as text; the policy says each one's type.
     pub values: BTreeMap<ValueName, String>,
-    /// Owned sets: values that the application holds for the subject.
+    /// Owned sets: values that the application holds for the subject. Of a delegated session: those
+    /// members that are given; a set that is not named is given whole.
     pub owned: BTreeMap<OwnedName, Vec<String>>,
-    /// The roles that it has.
+    /// The roles that it has. Of a delegated session: those at most.
     pub roles: BTreeSet<RoleName>,
     /// What the task needs, if not all that the policy has: JSON, a `gate::session::Scope`.
     pub scope: Option<Vec<u8>>,
@@ -79,6 +84,23 @@ pub struct Open {
     pub tenant: Option<TenantName>,
     /// Whether the session has a workspace; one that the policy does not label taints it.
     pub workspace: bool,
+}
+
+/// The most sessions that one is delegated from: each is asked about every call, and named in its
+/// record.
+pub const ABOVE_MAX: usize = 8;
+
+/// What a session is given of another. What is not said is given whole.
+#[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
+pub struct Part {
+    /// Of which.
+    pub session: SessionId,
+    /// How far the data reach.
+    pub boundary: Option<Boundary>,
+    /// The roles.
+    pub roles: Option<BTreeSet<RoleName>>,
+    /// The trusted values.
+    pub values: Option<BTreeSet<ValueName>>,
 }
 
 impl Message for Request {

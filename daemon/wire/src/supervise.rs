@@ -81,6 +81,9 @@ pub struct Start {
     /// Who asked. custodyd reads it from the connection itself (SO_PEERCRED) and refuses an order
     /// that says another.
     pub caller_uid: u32,
+    /// The session that it is delegated from, which must run: it ends with it, and what takes the one
+    /// back takes back the other.
+    pub from: Option<SessionId>,
     /// The workspace's absolute path, resolved by control from the descriptor; at most 4,096
     /// bytes (PATH_MAX). The descriptor counts, the path is where it is shown.
     pub workspace: Option<String>,

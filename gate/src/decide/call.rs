@@ -97,6 +97,9 @@ pub(super) fn judge(
     );
     let digest = Call::digest_of(&bytes);
     unrefused(facts, digest).map_err(refuse)?;
+    for above in ask.above.iter().filter(|_| !Mutant::GateDelegation.is_on()) {
+        unrefused(above, digest).map_err(refuse)?;
+    }
     let confirmation = limits::confirmation(policy, facts, name, tool, classes, risk);
     holds.extend(confirmation);
 

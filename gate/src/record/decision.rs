@@ -38,6 +38,9 @@ pub enum Decision {
         credential: CredentialLabel,
         /// The call's digest.
         digest: Digest,
+        /// The sessions that this one was delegated from, the nearest first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        from: Vec<SessionId>,
         /// What the decision rests on.
         grounds: Grounds,
         /// What the call means, and on whose word.
@@ -82,6 +85,9 @@ pub enum Decision {
         call: Value,
         /// The call's digest.
         digest: Digest,
+        /// The sessions that this one was delegated from, the nearest first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        from: Vec<SessionId>,
         /// What the decision rests on.
         grounds: Grounds,
         /// What the call means, and on whose word.
@@ -165,6 +171,9 @@ pub enum Decision {
         digest: Digest,
         /// Until when it waits.
         expires: UnixMillis,
+        /// The sessions that this one was delegated from, the nearest first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        from: Vec<SessionId>,
         /// What the decision rests on.
         grounds: Grounds,
         /// What the call means, and on whose word.
@@ -204,6 +213,9 @@ pub enum Decision {
         at: UnixMillis,
         /// Who asked for it.
         caller_uid: u32,
+        /// The sessions that it was delegated from, the nearest first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        from: Vec<SessionId>,
         /// Each owned set and how many members it has.
         owned: BTreeMap<OwnedName, u64>,
         /// The policy's name.
@@ -254,6 +266,9 @@ pub enum Decision {
         /// What would change it; none where the gate's own state is why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         change: Option<Why>,
+        /// The sessions that this one was delegated from, the nearest first.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        from: Vec<SessionId>,
         /// What it rests on; none where it was refused before anybody asked whose its values are.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         grounds: Option<Grounds>,
@@ -312,6 +327,8 @@ pub struct Scene<'a> {
     pub at: UnixMillis,
     /// The session's facts.
     pub facts: &'a Facts,
+    /// The sessions that it was delegated from, the nearest first.
+    pub from: &'a [SessionId],
     /// Its policy's digest.
     pub policy: Digest,
     /// The session.
@@ -323,6 +340,7 @@ impl Decision {
     pub fn allowed(scene: &Scene<'_>, allowed: &Allowed) -> Self {
         Self::Allowed {
             at: scene.at,
+            from: scene.from.into(),
             call: allowed.call().to_value(),
             credential: allowed.credential().clone(),
             digest: allowed.digest(),
@@ -337,6 +355,7 @@ impl Decision {
     pub fn held(scene: &Scene<'_>, held: &Held, expires: UnixMillis) -> Self {
         Self::Held {
             at: scene.at,
+            from: scene.from.into(),
             call: held.call().to_value(),
             digest: held.digest(),
             expires,
@@ -352,6 +371,7 @@ impl Decision {
     pub fn deferred(scene: &Scene<'_>, held: &Held) -> Self {
         Self::Deferred {
             at: scene.at,
+            from: scene.from.into(),
             call: held.call().to_value(),
             digest: held.digest(),
             grounds: held.grounds().clone(),
@@ -372,6 +392,7 @@ impl Decision {
     ) -> Self {
         Self::Refused {
             at: scene.at,
+            from: scene.from.into(),
             argument: refusal.argument.clone(),
             arguments: read.cloned(),
             change: Some(Why::from(refusal.change.as_str())),
@@ -397,6 +418,7 @@ impl Decision {
     ) -> Self {
         Self::Refused {
             at: scene.at,
+            from: scene.from.into(),
             argument: None,
             arguments: None,
             change: None,
@@ -420,6 +442,7 @@ impl Decision {
     pub fn opened(scene: &Scene<'_>, policy: &Policy, caller_uid: u32) -> Self {
         Self::Opened {
             at: scene.at,
+            from: scene.from.into(),
             caller_uid,
             owned: scene
                 .facts

@@ -2,7 +2,8 @@
 //! is taken out of the other's facts, and there is no way to put in what they have not.
 //!
 //! What the other spends of its limits is not its to spend twice: a call of the delegated session is
-//! asked of, and counted in, every session above it ([`crate::decide::Ask::below`]).
+//! asked of, and counted in, every session above it ([`crate::decide::Ask::below`]). What taints one of
+//! these later taints it too ([`Facts::tainted_as`]): they may share a folder.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet},
@@ -10,11 +11,11 @@ use alloc::{
     vec::Vec,
 };
 
-use super::{Facts, History, Named, Owned, Scope, Selection, TaskWords, open, origins};
+use super::{Facts, History, Named, Owned, Scope, Selection, Taint, TaskWords, open, origins};
 use crate::{
     id::{OwnedName, RoleName, ValueName},
     lineage::Key,
-    policy::{Boundary, Policy},
+    policy::{Boundary, Label, Policy},
 };
 
 /// What is given of a session. What is not said is given whole.
@@ -36,6 +37,8 @@ pub struct Delegation {
     pub task: Option<String>,
     /// The trusted values that go along; none said is all.
     pub values: Option<BTreeSet<ValueName>>,
+    /// Whether the new session has a workspace: one that the policy does not label taints it.
+    pub workspace: bool,
 }
 
 /// Why something cannot be given.
@@ -84,6 +87,7 @@ impl Facts {
             scope,
             task,
             values,
+            workspace,
         } = part;
         if let Some(asked) = boundary.filter(|it| *it > self.boundary) {
             return Err(DelegateError::Boundary {
@@ -108,7 +112,12 @@ impl Facts {
             boundary: boundary.unwrap_or(self.boundary),
             caller: self.caller,
             history: History::default(),
-            intent_ms: at_ms,
+            // Words of the person's begin it anew; without any the old ones grow no younger.
+            intent_ms: if task.is_some() {
+                at_ms
+            } else {
+                self.intent_ms
+            },
             lineage: origins::index(&key, policy.session().provenance_bytes),
             named: Named::default(),
             owned: self.owned_part(policy, owned)?,
@@ -133,8 +142,18 @@ impl Facts {
             }
             facts.values.retain(|name, _value| names.contains(name));
         }
+        if workspace && policy.session().workspace == Label::Untrusted {
+            facts.taint.insert(Taint::Workspace);
+        }
         facts.begin(task);
         Ok(facts)
+    }
+
+    /// From now on it is tainted by whatever taints `above`, a session that it was delegated from.
+    pub fn tainted_as(&mut self, above: &Self) {
+        if !above.taint.is_subset(&self.taint) {
+            self.taint.extend(above.taint.iter().cloned());
+        }
     }
 
     /// The owned sets that are given: the session's own, but for those of which less is said.

@@ -31,6 +31,7 @@ fn records() -> Vec<Decision> {
     let _label = saw(&policy, &mut facts, "read_note");
     let scene = Scene {
         at: 1_796_000_000_000,
+        from: &[],
         facts: &facts,
         policy: policy.hash(),
         session: SessionId(3),
@@ -637,6 +638,7 @@ fn the_largest_refused_call_still_has_a_line() {
     let facts = session(&policy, false);
     let scene = Scene {
         at: 1,
+        from: &[],
         facts: &facts,
         policy: policy.hash(),
         session: SessionId(3),

@@ -72,6 +72,7 @@ fn all() -> Delegation {
         scope: None,
         task: None,
         values: None,
+        workspace: false,
     }
 }
 

@@ -20,6 +20,7 @@ const TO_EVE: &str = r#"{"to":["eve@evil.test"],"subject":"Report","body":"all o
 fn record(office: &Office, tool: &str, arguments: &str, verdict: &Verdict) -> Decision {
     let scene = Scene {
         at: 1,
+        from: &[],
         facts: &office.facts,
         policy: office.policy.hash(),
         session: SessionId(1),

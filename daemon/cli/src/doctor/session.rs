@@ -49,6 +49,7 @@ pub fn try_out(socket: &Path, profile: Profile) -> anyhow::Result<Tried> {
     let request = Request::Run(Run {
         policy: Some(PolicyName::parse(POLICY)?),
         profile: Some(profile),
+        from: None,
         workspace: false,
         values: Default::default(),
         owned: Default::default(),

@@ -24,6 +24,7 @@ use std::{
 use anyhow::{Context as _, bail};
 use custody_wire::{
     operator::{self, Request},
+    session::Part,
     supervise::End,
 };
 use gate::mutant::Mutant;
@@ -49,6 +50,12 @@ pub fn run(socket: &Path, run: args::Run) -> anyhow::Result<Exit> {
     let request = operator::Run {
         policy: run.policy,
         profile: run.profile,
+        from: run.from.map(|session| Part {
+            session,
+            boundary: run.boundary,
+            roles: run.only_roles.map(|it| it.0),
+            values: run.only_values.map(|it| it.0),
+        }),
         workspace: run.workdir.is_some(),
         values: once_each("--value", run.values)?,
         owned: once_each("--owned", run.owned)?,

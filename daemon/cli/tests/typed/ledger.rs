@@ -67,6 +67,7 @@ fn ledger() -> Ledger {
         at: 1_796_000_000_000,
         argument: None,
         change: None,
+        from: Vec::new(),
         grounds: None,
         arguments: None,
         digest: digest(),
@@ -84,6 +85,7 @@ fn ledger() -> Ledger {
             call: call(),
             credential: CredentialLabel::parse("mail").unwrap(),
             digest: digest(),
+            from: Vec::new(),
             grounds: Grounds {
                 approval: None,
                 arguments: [].into(),

@@ -7,6 +7,7 @@
 )]
 
 mod asking;
+mod delegating;
 mod floods;
 mod fuse;
 mod linger;

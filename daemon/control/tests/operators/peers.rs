@@ -333,6 +333,7 @@ pub(crate) fn a_run(policy: &str) -> Run {
     Run {
         policy: Some(PolicyName::parse(policy).unwrap()),
         profile: None,
+        from: None,
         workspace: false,
         values: BTreeMap::new(),
         owned: BTreeMap::new(),

@@ -275,6 +275,7 @@ impl Bench {
             session,
             policy: policy_name(),
             caller_uid: 1_000,
+            from: None,
             values: BTreeMap::from([(ValueName::parse("customer").unwrap(), CUSTOMER.into())]),
             owned: BTreeMap::from([
                 (OwnedName::parse("notes").unwrap(), vec!["n1".into()]),
@@ -323,6 +324,7 @@ impl Bench {
             session,
             policy: policy.clone(),
             caller_uid: 1_000,
+            from: None,
             values: BTreeMap::from([(ValueName::parse("account").unwrap(), "77".into())]),
             owned: BTreeMap::from([(OwnedName::parse("pages").unwrap(), vec!["p1".into()])]),
             roles: [RoleName::parse("finance").unwrap()].into(),
@@ -359,12 +361,15 @@ impl Bench {
             task: Some(task.into()),
             ..Self::opening(SESSION)
         };
+        self.open_as(open)
+    }
+
+    /// A session as control asks for it, with its front; or why there is none.
+    pub(crate) fn open_as(&mut self, open: session::Open) -> Result<Front, String> {
+        let (session, policy) = (open.session, open.policy.clone());
         match self.ask_control(&session::Request::Open(open)) {
             session::Answer::Done => Ok(Front {
-                stream: self.give(&GateNotice::Front {
-                    session: SESSION,
-                    policy,
-                }),
+                stream: self.give(&GateNotice::Front { session, policy }),
                 next: 1,
             }),
             session::Answer::Refused { why } => Err(why),
@@ -670,20 +675,52 @@ impl Vault {
                     call,
                     approval,
                 } => {
-                    let expect = Expect {
-                        audience: audience(),
-                        epoch: self.epoch,
-                        now_boot_ns: custody_sys::clock::boot_ns(),
-                    };
-                    let permit = gate::permit::verify(&permit, &self.key, &expect).unwrap();
-                    let call = permit.admit(&call).unwrap();
-                    return Asked {
-                        number,
-                        approval,
-                        permit,
-                        call,
-                    };
+                    return self.verified(number, &permit, &call, approval);
                 }
+                permit::Request::Hello { .. } => panic!("hello twice"),
+            }
+        }
+    }
+
+    fn verified(
+        &self,
+        number: u64,
+        permit: &[u8],
+        call: &[u8],
+        approval: Option<session::Signed>,
+    ) -> Asked {
+        let expect = Expect {
+            audience: audience(),
+            epoch: self.epoch,
+            now_boot_ns: custody_sys::clock::boot_ns(),
+        };
+        let permit = gate::permit::verify(permit, &self.key, &expect).unwrap();
+        let call = permit.admit(call).unwrap();
+        Asked {
+            number,
+            approval,
+            permit,
+            call,
+        }
+    }
+
+    /// The next call, if one comes soon.
+    pub(crate) fn asked_soon(&mut self) -> Option<Asked> {
+        let quiet = PollTimeout::try_from(QUIET).unwrap();
+        // A word that records are on disk is none.
+        loop {
+            let mut ends = [PollFd::new(self.stream.as_fd(), PollFlags::POLLIN)];
+            if poll(&mut ends, quiet).unwrap() == 0 {
+                return None;
+            }
+            match frame::read(&mut self.stream).unwrap() {
+                permit::Request::Durable { position } => self.durable = position,
+                permit::Request::Perform {
+                    number,
+                    permit,
+                    call,
+                    approval,
+                } => return Some(self.verified(number, &permit, &call, approval)),
                 permit::Request::Hello { .. } => panic!("hello twice"),
             }
         }

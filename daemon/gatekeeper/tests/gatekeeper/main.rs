@@ -8,6 +8,7 @@ mod bounds;
 mod calls;
 mod channels;
 mod crash;
+mod delegation;
 mod harness;
 #[cfg(feature = "cedar")]
 mod rules;

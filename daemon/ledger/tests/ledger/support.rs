@@ -98,6 +98,7 @@ pub(crate) fn allowed(n: u64) -> Decision {
         call: Value::Object([("tool".to_owned(), Value::Text("send".into()))].into()),
         credential: CredentialLabel::parse("mail").unwrap(),
         digest: digest(n),
+        from: Vec::new(),
         grounds: gate::decide::Grounds {
             approval: None,
             arguments: [].into(),

@@ -230,6 +230,7 @@ fn a_record_too_long_for_a_line_is_refused_and_the_chain_goes_on() {
         at: 0,
         argument: None,
         change: None,
+        from: Vec::new(),
         grounds: None,
         arguments: None,
         digest: crate::support::digest(0),

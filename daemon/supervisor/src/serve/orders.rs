@@ -126,6 +126,12 @@ impl Custodyd {
         if self.sessions.contains_key(&start.session) || self.looking.has(start.session) {
             return order(format!("session {} lives already", start.session));
         }
+        if let Some(from) = start.from {
+            let above = self.sessions.get(&from);
+            if !above.is_some_and(|it| it.is_running() && it.policy == start.policy) {
+                return order(format!("session {from}, which it is of, does not run"));
+            }
+        }
         let Some(policy) = self.checked.policies.get(&start.policy) else {
             let there = listed(self.checked.policies.keys());
             return order(format!(
@@ -254,6 +260,7 @@ impl Custodyd {
             Err(refusal) => (Vec::new(), Some(refusal)),
         };
         let session = Session {
+            from: start.from,
             policy: start.policy,
             uid: plan.uid,
             profile,

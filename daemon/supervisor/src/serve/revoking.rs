@@ -14,16 +14,25 @@ impl Custodyd {
     /// their connections.
     pub(super) fn revoke(&mut self, number: u64, what: &Revoked) {
         tracing::warn!(%what, "revoked by an operator");
+        // What was delegated from a session goes with it.
+        let below = match what {
+            Revoked::Credential(_) | Revoked::Policy(_) => Vec::new(),
+            Revoked::Session(id) => self.below(*id),
+        };
+        let below = below.into_iter().map(Revoked::Session);
+        let all: Vec<Revoked> = std::iter::once(what.clone()).chain(below).collect();
         let numbers: Vec<u64> = self
             .workers
             .iter()
-            .filter(|(_order, worker)| worker.is_of(what))
+            .filter(|(_order, worker)| all.iter().any(|it| worker.is_of(it)))
             .map(|(order, _worker)| *order)
             .collect();
         for order in numbers {
             self.stop_worker(order);
         }
-        self.tell(Service::Vault, &VaultNotice::Revoked(what.clone()), &[]);
+        for it in &all {
+            self.tell(Service::Vault, &VaultNotice::Revoked(it.clone()), &[]);
+        }
         let ended: Vec<SessionId> = match what {
             Revoked::Credential(_) => Vec::new(),
             Revoked::Policy(name) => self
@@ -37,7 +46,11 @@ impl Custodyd {
         for id in ended {
             self.stop_session(id, "revoked by an operator");
         }
-        let outcome = self.revocations.add(what).map_err(|error| {
+        // The first that fails is said; that it is revoked in this run, each is.
+        let written: Vec<std::io::Result<()>> =
+            all.iter().map(|it| self.revocations.add(it)).collect();
+        let written: std::io::Result<()> = written.into_iter().collect();
+        let outcome = written.map_err(|error| {
             tracing::error!(%what, %error, "a revocation is not on disk");
             format!(
                 "it is revoked, and that could not be written down: {error}; a restart of custodyd \

@@ -54,6 +54,8 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// A session that lives.
 #[derive(Debug)]
 pub(super) struct Session {
+    /// The session that it was delegated from: it does not outlive it.
+    pub(super) from: Option<SessionId>,
     pub(super) policy: PolicyName,
     pub(super) uid: u32,
     pub(super) profile: Profile,
@@ -193,7 +195,16 @@ impl Custodyd {
         }
     }
 
+    /// Ends the session, and with it those that were delegated from it.
     pub(super) fn stop_session(&mut self, id: SessionId, why: &str) {
+        let below = self.below(id);
+        self.stop_one(id, why);
+        for below in below {
+            self.stop_one(below, "a session that it was delegated from is over");
+        }
+    }
+
+    fn stop_one(&mut self, id: SessionId, why: &str) {
         if self.looking.forget(id) {
             self.refuse(id, before_it_started(why));
             return;
@@ -206,7 +217,7 @@ impl Custodyd {
             Phase::Running => Last::Ended(End::Stopped { why: why.into() }),
             Phase::Ending(_) => return,
         };
-        self.end_session(id, last);
+        self.end_one(id, last);
     }
 
     pub(super) fn end_all_sessions(&mut self, why: &str) {
@@ -219,8 +230,31 @@ impl Custodyd {
         }
     }
 
-    /// Kills everything of the session. The first reason counts.
+    /// Kills everything of the session, and then of those that were delegated from it. The first reason
+    /// counts.
     pub(super) fn end_session(&mut self, id: SessionId, last: Last) {
+        self.end_one(id, last);
+        for below in self.below(id) {
+            self.stop_one(below, "a session that it was delegated from is over");
+        }
+    }
+
+    /// The sessions that were delegated from this one, or from one that was; the nearest first.
+    pub(super) fn below(&self, id: SessionId) -> Vec<SessionId> {
+        let mut found = vec![id];
+        let mut next = 0;
+        while let Some(above) = found.get(next).copied() {
+            next = next.saturating_add(1);
+            let more = self.sessions.iter();
+            found.extend(
+                more.filter(|(_, it)| it.from == Some(above))
+                    .map(|(id, _)| *id),
+            );
+        }
+        found.split_off(1)
+    }
+
+    fn end_one(&mut self, id: SessionId, last: Last) {
         let Some(session) = self.sessions.get_mut(&id) else {
             return;
         };
