@@ -85,6 +85,22 @@ impl Digest {
     }
 }
 
+/// SHA-256 of bytes as they come, without a domain: what `sha256sum` says of them.
+#[derive(Clone, Debug, Default)]
+pub struct Running(Sha256);
+
+impl Running {
+    /// Takes the next bytes in.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The digest of everything up to now.
+    pub fn so_far(&self) -> Digest {
+        Digest(self.0.clone().finalize().into())
+    }
+}
+
 impl fmt::Debug for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

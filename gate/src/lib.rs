@@ -35,6 +35,7 @@ pub mod floor;
 pub mod freshness;
 pub mod id;
 pub mod json;
+pub mod lease;
 pub mod lineage;
 pub mod meaning;
 pub mod mutant;

@@ -66,6 +66,8 @@ mutants! {
     GateFirstResult "gate-first-result": "the order in which content came in does not matter";
     /// Every request stands on the floor.
     GateFloor "gate-floor": "a request stays on its credential's floor";
+    /// A stream brings in nobody's words.
+    GateLeaseLabel "gate-lease-label": "a stream taints its session before its first byte";
     /// Whatever a call is bound to is what was meant.
     GateMeaning "gate-meaning": "what a call means is vouched for by others than the agent";
     /// A value may come from anywhere.
@@ -96,6 +98,8 @@ mutants! {
     VaultApprovalSignature "vault-approval-signature": "a confirmed call has a reviewer's signature";
     /// An effect is sent without an intent.
     VaultIntent "vault-intent": "what an effect may have done is on disk before it is sent";
+    /// Any kind of permit opens a stream, of whatever size and time.
+    VaultLease "vault-lease": "a stream is opened by a lease of its destination, size and time";
     /// What a permit says of its call's meaning is not looked at.
     VaultMeaning "vault-meaning": "the vault performs what the permit means";
     /// A permit is spent as often as it comes.

@@ -1,7 +1,8 @@
 //! Permits: what the gate signs and the vault acts on.
 //!
 //! A permit binds one call by its digest, one vault in one run, one session and one span of boot
-//! time. That it is used once is the vault's to see, by its nonce.
+//! time. That it is used once is the vault's to see, by its nonce. It is of one of two kinds: for an
+//! effect whose answer is released whole, or a [lease](crate::lease).
 
 use alloc::{string::String, vec::Vec};
 
@@ -14,6 +15,7 @@ use crate::{
     digest::Digest,
     id::{CredentialLabel, SessionId, ToolName},
     json::{self, JsonError, Limits},
+    lease::Lease,
     meaning::Meaning,
     mutant::Mutant,
     nanos::BootNanos,
@@ -51,6 +53,8 @@ pub struct Permit {
     epoch: Nonce,
     expires: BootNanos,
     format: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    lease: Option<Lease>,
     meaning: Meaning,
     nonce: Nonce,
     not_before: BootNanos,
@@ -154,6 +158,7 @@ impl Permit {
             epoch: Nonce(terms.epoch),
             expires: BootNanos(terms.expires),
             format: FORMAT,
+            lease: allowed.lease().cloned(),
             meaning: allowed.meaning().clone(),
             nonce: Nonce(terms.nonce),
             not_before: BootNanos(terms.not_before),
@@ -275,6 +280,11 @@ impl Verified {
     /// Until when it is good, in nanoseconds of CLOCK_BOOTTIME: a nonce is kept until then.
     pub const fn expires(&self) -> u64 {
         self.permit.expires.0
+    }
+
+    /// What it is good for, if it is a lease; none for an effect.
+    pub const fn lease(&self) -> Option<&Lease> {
+        self.permit.lease.as_ref()
     }
 
     /// What the call means, in the gate's word.

@@ -116,6 +116,9 @@ pub struct Template {
     pub path: Vec<Text>,
     /// Names, literal, and values of the query, in order.
     pub query: Vec<(String, Text)>,
+    /// Whether the answer's body is handed on as it comes, under a lease.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub stream: bool,
     /// Until the whole answer must be there, in milliseconds.
     pub timeout_ms: u32,
 }

@@ -90,6 +90,18 @@ const TESTS: &[(Mutant, &str, &str, &str)] = &[
         "delegation::a_delegated_session_spends_what_all_above_it_have_and_its_records_name_them",
     ),
     (
+        Mutant::GateLeaseLabel,
+        "gate",
+        "--test=gate",
+        "lease::a_stream_taints_before_its_first_byte_and_what_nothing_has_may_be_its_text",
+    ),
+    (
+        Mutant::VaultLease,
+        "custody-vault",
+        "--test=vault",
+        "leases::no_permit_but_the_right_lease_opens_a_stream_and_it_does_once",
+    ),
+    (
         Mutant::GateMeaning,
         "gate",
         "--test=gate",

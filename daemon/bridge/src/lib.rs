@@ -3,6 +3,9 @@
 //! With the one argument `doctor` it tries instead what a session must not be able to do, and prints the
 //! kernel's answers: what `custody doctor` starts.
 //!
+//! With `--stream ID` it copies one stream of the session to standard output, and ends with status 0 if it
+//! came whole.
+//!
 //! Bytes go both ways until the service closes. Nothing is parsed, nothing is kept, nothing is
 //! known: this program is in the agent's zone, and whatever it could do the agent can do itself.
 //!
@@ -12,6 +15,7 @@
 
 mod doctor;
 mod relay;
+mod stream;
 
 use std::{
     io,
@@ -21,6 +25,7 @@ use std::{
 
 pub use doctor::try_all;
 pub use relay::{Ended, RelayError, relay};
+pub use stream::{StreamError, stream};
 
 /// Where every session has its socket: `custody_wire::launch::LISTENER`, which this crate may not
 /// import.

@@ -12,7 +12,17 @@ fn main() -> ExitCode {
             Err(_) => ExitCode::FAILURE, // nobody reads
         };
     }
-    match custody_bridge::run(Path::new(custody_bridge::SOCKET)) {
+    let path = Path::new(custody_bridge::SOCKET);
+    let mut arguments = std::env::args_os().skip(1);
+    let done = if arguments.next().is_some_and(|it| it == "--stream") {
+        let name = arguments.next().unwrap_or_default();
+        let mut output = std::io::stdout().lock();
+        custody_bridge::stream(path, &name.to_string_lossy(), &mut output)
+            .map_err(|error| error.to_string())
+    } else {
+        custody_bridge::run(path).map_err(|error| error.to_string())
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Standard output is the protocol's; if standard error is gone too, the status says it.

@@ -29,15 +29,17 @@ const MEDIA_TYPE_MAX: usize = 255;
 /// Performs HTTP requests with one credential.
 #[derive(Debug)]
 pub struct Connector {
-    credential: Arc<Credential>,
-    connections: Connections,
+    pub(crate) credential: Arc<Credential>,
+    pub(crate) connections: Connections,
 }
 
 /// Why there is no whole answer.
 #[derive(Debug, thiserror::Error)]
-enum PerformError {
+pub(crate) enum PerformError {
     #[error("no connection")]
     Connect(#[source] ConnectError),
+    #[error("the vault cut it")]
+    Cut,
     #[error(
         "the answer has a `{field}` of its own, so that the credential could not be found in it"
     )]
@@ -107,6 +109,24 @@ impl Connector {
         sent: &mut Sent,
         began: &mut u64,
     ) -> Result<Whole, PerformError> {
+        let Begun {
+            connection,
+            ending,
+            response,
+        } = self.begin(http, sent, began).await?;
+        let whole = self.read(http, response).await?;
+        ending.keep();
+        self.connections.keep(http, connection);
+        Ok(whole)
+    }
+
+    /// Sends the request, and has the head of its answer.
+    pub(crate) async fn begin(
+        &self,
+        http: &Http,
+        sent: &mut Sent,
+        began: &mut u64,
+    ) -> Result<Begun, PerformError> {
         let mut request = request::build(http, &self.credential).map_err(PerformError::Request)?;
         let mut kept = self.connections.kept(http).await;
         loop {
@@ -122,11 +142,16 @@ impl Connector {
             *began = clock::boot_ns();
             let ending = Ending::of(&connection);
             match connection.sender.try_send_request(request).await {
+                Ok(response) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                    return Err(PerformError::Switched);
+                }
                 Ok(response) => {
-                    let whole = self.read(http, response).await?;
-                    ending.keep();
-                    self.connections.keep(http, connection);
-                    return Ok(whole);
+                    refuse_encoded(response.headers())?;
+                    return Ok(Begun {
+                        connection,
+                        ending,
+                        response,
+                    });
                 }
                 Err(mut error) => match error.take_message() {
                     // hyper gives the request back only if it wrote nothing of it: a kept
@@ -147,10 +172,6 @@ impl Connector {
 
     async fn read(&self, http: &Http, response: Response<Incoming>) -> Result<Whole, PerformError> {
         let (head, mut body) = response.into_parts();
-        if head.status == StatusCode::SWITCHING_PROTOCOLS {
-            return Err(PerformError::Switched);
-        }
-        refuse_encoded(&head.headers)?;
         let cap = usize::try_from(http.answer_cap)
             .unwrap_or(usize::MAX)
             .min(RESULT_CAP);
@@ -203,7 +224,7 @@ impl Connector {
     }
 
     /// The whole chain of causes in one line: scrubbed, for a server's words may be in it.
-    fn reason(&self, error: &dyn std::error::Error) -> String {
+    pub(crate) fn reason(&self, error: &dyn std::error::Error) -> String {
         let mut text = error.to_string();
         let mut cause = error.source();
         while let Some(inner) = cause {
@@ -223,9 +244,17 @@ impl Connector {
 
 /// Whether a byte of the request may have left this process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Sent {
+pub(crate) enum Sent {
     Maybe,
     No,
+}
+
+/// An answer whose head is here, and the connection that it comes over.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    pub(crate) connection: Connection,
+    pub(crate) ending: Ending,
+    pub(crate) response: Response<Incoming>,
 }
 
 /// A whole answer.
@@ -256,7 +285,8 @@ fn refuse_encoded(fields: &HeaderMap) -> Result<(), PerformError> {
 
 /// Ends a connection unless its answer was read to the end: a timeout drops the future half-way,
 /// and nothing more of the request must leave then.
-struct Ending {
+#[derive(Debug)]
+pub(crate) struct Ending {
     driver: Option<tokio::task::AbortHandle>,
 }
 
@@ -267,7 +297,7 @@ impl Ending {
         }
     }
 
-    fn keep(mut self) {
+    pub(crate) fn keep(mut self) {
         self.driver = None;
     }
 }

@@ -15,6 +15,7 @@ pub mod http;
 mod request;
 pub mod resolve;
 pub mod scrub;
+pub mod stream;
 pub mod worker;
 
 pub use connect::ConnectError;

@@ -1,7 +1,12 @@
 //! The worker's side of the channel: one credential, then requests until the vault closes it.
 
-use std::{os::fd::OwnedFd, sync::Arc};
+use std::{
+    collections::HashMap,
+    os::fd::OwnedFd,
+    sync::{Arc, PoisonError},
+};
 
+use custody_service::beside::Incoming;
 use custody_sys::channel;
 use custody_wire::{
     Message as _,
@@ -10,12 +15,13 @@ use custody_wire::{
 };
 use tokio::{
     net::UnixStream,
-    sync::{Mutex, Semaphore},
+    sync::{Mutex, Notify, Semaphore},
 };
 
 use crate::{
     credential::{Credential, CredentialError},
     http::Connector,
+    stream::{Lease, Tell},
 };
 
 /// How many requests are performed at the same time. The vault asks for fewer.
@@ -48,14 +54,29 @@ pub async fn serve(fd: OwnedFd) -> Result<(), WorkerError> {
     let socket = std::os::unix::net::UnixStream::from(fd);
     let channel = |error| WorkerError::Channel(FrameError::Io(error));
     socket.set_nonblocking(true).map_err(channel)?;
-    let (mut from, to) = UnixStream::from_std(socket).map_err(channel)?.into_split();
-    let to = Arc::new(Mutex::new(to));
+    let (from, to) = UnixStream::from_std(socket).map_err(channel)?.into_split();
+    let mut from = Incoming::new(from);
+    let to = Arc::new(Vault(Mutex::new(to)));
+    let streams = Streams::default();
     let connector = Arc::new(Connector::new(credential));
     let places = Arc::new(Semaphore::new(AT_ONCE));
-    answer(&to, &Answer::Ready).await;
+    to.tell(Answer::Ready).await;
     loop {
-        let (number, request) = match frame::read_async(&mut from).await {
-            Ok(Request::Http { number, request }) => (number, request),
+        let (number, request, stream) = match frame::read_async(&mut from).await {
+            Ok(Request::Cut { number }) => {
+                streams.cut(number);
+                continue;
+            }
+            Ok(Request::Http { number, request }) => (number, request, None),
+            Ok(Request::Stream { number, request }) => {
+                let fd = from.descriptor().ok_or(WorkerError::Begin {
+                    why: "a stream came without its descriptor",
+                })?;
+                let stream = std::os::unix::net::UnixStream::from(fd);
+                stream.set_nonblocking(true).map_err(channel)?;
+                let stream = UnixStream::from_std(stream).map_err(channel)?;
+                (number, request, Some(stream))
+            }
             Ok(Request::Hello { .. }) => {
                 return Err(WorkerError::Begin {
                     why: "a second credential came",
@@ -70,22 +91,69 @@ pub async fn serve(fd: OwnedFd) -> Result<(), WorkerError> {
                 why: format!("{AT_ONCE} requests are on their way; try again"),
                 sent: false,
             };
-            answer(&to, &full).await;
+            to.tell(full).await;
             continue;
         };
         let (to, connector) = (Arc::clone(&to), Arc::clone(&connector));
-        drop(tokio::spawn(async move {
-            let outcome = connector.perform(number, &request).await;
-            answer(&to, &outcome).await;
-            drop(place);
-        }));
+        match stream {
+            None => drop(tokio::spawn(async move {
+                let outcome = connector.perform(number, &request).await;
+                to.tell(outcome).await;
+                drop(place);
+            })),
+            Some(stream) => {
+                let (streams, cut) = (streams.clone(), streams.begin(number));
+                drop(tokio::spawn(async move {
+                    let lease = Lease {
+                        number,
+                        http: &request,
+                        cut: &cut,
+                    };
+                    connector.stream(lease, stream, &*to).await;
+                    streams.end(number);
+                    drop(place);
+                }));
+            }
+        }
     }
 }
 
-async fn answer(to: &Mutex<tokio::net::unix::OwnedWriteHalf>, answer: &Answer) {
-    // A vault that is gone needs no answer; the reader ends the worker.
-    if let Err(error) = frame::write_async(&mut *to.lock().await, answer).await {
-        tracing::debug!(%error, "no answer to the vault");
+/// The writing end of the channel.
+struct Vault(Mutex<tokio::net::unix::OwnedWriteHalf>);
+
+impl Tell for Vault {
+    async fn tell(&self, answer: Answer) {
+        // A vault that is gone needs no answer; the reader ends the worker.
+        if let Err(error) = frame::write_async(&mut *self.0.lock().await, &answer).await {
+            tracing::debug!(%error, "no answer to the vault");
+        }
+    }
+}
+
+/// The streams that are on their way, each with what cuts it.
+#[derive(Clone, Default)]
+struct Streams(Arc<std::sync::Mutex<HashMap<u64, Arc<Notify>>>>);
+
+impl Streams {
+    fn begin(&self, number: u64) -> Arc<Notify> {
+        let cut = Arc::new(Notify::new());
+        drop(self.all().insert(number, Arc::clone(&cut)));
+        cut
+    }
+
+    fn cut(&self, number: u64) {
+        if let Some(cut) = self.all().get(&number) {
+            cut.notify_one();
+        }
+    }
+
+    fn end(&self, number: u64) {
+        drop(self.all().remove(&number));
+    }
+
+    fn all(&self) -> std::sync::MutexGuard<'_, HashMap<u64, Arc<Notify>>> {
+        // A map is whole after any panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

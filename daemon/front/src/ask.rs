@@ -8,6 +8,7 @@ use std::{
     },
 };
 
+use custody_service::beside::Incoming;
 use custody_wire::{
     agent::{Answer, Request, ToolView},
     frame::{self, FrameError},
@@ -19,6 +20,8 @@ use tokio::{
     },
     sync::{Semaphore, mpsc, oneshot},
 };
+
+use crate::stream::Streams;
 
 /// The most calls of one session that are with the gate at once. A further one waits here.
 pub const IN_FLIGHT_MAX: usize = 64;
@@ -47,6 +50,7 @@ pub struct Gate {
     waiting: Arc<Mutex<Waiting>>,
     next: Arc<AtomicU64>,
     in_flight: Arc<Semaphore>,
+    streams: Streams,
 }
 
 type Waiting = HashMap<u64, oneshot::Sender<Answer>>;
@@ -63,19 +67,27 @@ impl Gate {
             waiting: Arc::clone(&waiting),
             next: Arc::new(AtomicU64::new(1)),
             in_flight: Arc::new(Semaphore::new(IN_FLIGHT_MAX)),
+            streams: Streams::default(),
         };
+        let streams = gate.streams.clone();
         let in_flight = Arc::clone(&gate.in_flight);
         let carried = async move {
             let why = tokio::select! {
                 why = write_all(write, requests) => why,
-                why = read_all(read, &waiting) => why,
+                why = read_all(read, &waiting, &streams) => why,
             };
+            streams.cut_all();
             // In this order: nobody may begin to wait after the others were let go.
             in_flight.close();
             lock(&waiting).clear();
             why
         };
         (gate, carried)
+    }
+
+    /// The session's streams.
+    pub const fn streams(&self) -> &Streams {
+        &self.streams
     }
 
     /// Asks for a call: its tool's name as sent, its arguments in RFC 8785 form.
@@ -101,7 +113,10 @@ impl Gate {
             Answer::Done { .. }
             | Answer::Failed { .. }
             | Answer::Held { .. }
-            | Answer::Refused { .. } => Err(Gone::Wrong),
+            | Answer::Leased { .. }
+            | Answer::Over { .. }
+            | Answer::Refused { .. }
+            | Answer::Stream { .. } => Err(Gone::Wrong),
         }
     }
 
@@ -137,28 +152,42 @@ async fn write_all(mut to: OwnedWriteHalf, mut requests: mpsc::Receiver<Request>
     FrameError::Closed
 }
 
-async fn read_all(mut from: OwnedReadHalf, waiting: &Mutex<Waiting>) -> FrameError {
+async fn read_all(from: OwnedReadHalf, waiting: &Mutex<Waiting>, streams: &Streams) -> FrameError {
+    let mut from = Incoming::new(from);
     loop {
         let answer: Answer = match frame::read_async(&mut from).await {
             Ok(answer) => answer,
             Err(error) => return error,
         };
-        let number = number_of(&answer);
+        let descriptor = from.descriptor();
+        let number = match (&answer, descriptor) {
+            (Answer::Stream { stream }, Some(descriptor)) => {
+                streams.opened(*stream, descriptor);
+                continue;
+            }
+            (Answer::Stream { stream }, None) => {
+                tracing::error!(stream, "a stream came without its descriptor");
+                continue;
+            }
+            (Answer::Over { stream, ended }, _) => {
+                streams.over(*stream, ended.clone());
+                continue;
+            }
+            (
+                Answer::Done { number, .. }
+                | Answer::Failed { number, .. }
+                | Answer::Held { number, .. }
+                | Answer::Leased { number, .. }
+                | Answer::Refused { number, .. }
+                | Answer::Tools { number, .. },
+                _,
+            ) => *number,
+        };
         match lock(waiting).remove(&number) {
             // Whoever asked may be gone; the decision is recorded all the same.
             Some(answered) => drop(answered.send(answer)),
             None => tracing::warn!(number, "the gate answered what nobody asked"),
         }
-    }
-}
-
-const fn number_of(answer: &Answer) -> u64 {
-    match answer {
-        Answer::Done { number, .. }
-        | Answer::Failed { number, .. }
-        | Answer::Held { number, .. }
-        | Answer::Refused { number, .. }
-        | Answer::Tools { number, .. } => *number,
     }
 }
 

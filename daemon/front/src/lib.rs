@@ -10,6 +10,7 @@
 //! | [`mcp`] | the Model Context Protocol, both eras, by rmcp |
 //! | [`ask`] | one typed call to the gate, one answer |
 //! | [`say`] | the gate's answer in the protocol's words |
+//! | [`stream`] | answers that are read while they come, each by a connection of its own |
 //!
 //! **Invariant:** no credential, no policy, no decision. Who asks is the listener that the
 //! connection came in by: nothing in a message counts.
@@ -20,6 +21,7 @@ pub mod line;
 pub mod listen;
 pub mod mcp;
 pub mod say;
+pub mod stream;
 pub mod strict;
 pub mod transport;
 pub mod used;

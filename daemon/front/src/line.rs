@@ -33,6 +33,11 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
+    /// The stream; what was read of it beyond a line is dropped.
+    pub fn into_inner(self) -> R {
+        self.read.into_inner()
+    }
+
     /// The next line. Cancellation safe: what was read stays for the next call, for there is no
     /// await between taking bytes from the buffer and keeping them.
     ///

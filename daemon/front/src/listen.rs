@@ -9,7 +9,14 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{ask::Gate, mcp, strict::Refusal};
+use crate::{
+    ask::Gate,
+    line::{Line, Lines},
+    mcp,
+    stream::{self, ASKS},
+    strict::{LINE_CAP, Refusal},
+    transport::Transport,
+};
 
 /// The most connections of one session at once.
 pub const CONNECTIONS_MAX: usize = 32;
@@ -45,7 +52,7 @@ async fn accept_all(
                 Ok(place) => {
                     let gate = gate.clone();
                     tokio::spawn(async move {
-                        mcp::serve(stream, gate).await;
+                        connection(stream, gate).await;
                         drop(place);
                     });
                 }
@@ -58,6 +65,26 @@ async fn accept_all(
         }
         // A flood of connections does not keep the others waiting.
         tokio::task::yield_now().await;
+    }
+}
+
+/// The first line says what a connection is for: a stream, or the protocol.
+async fn connection(stream: UnixStream, gate: Gate) {
+    let (from, to) = stream.into_split();
+    let mut lines = Lines::new(from, LINE_CAP);
+    let Ok(first) = lines.next().await else {
+        return;
+    };
+    let asked = match &first {
+        Line::Whole(line) => line.strip_prefix(ASKS.as_bytes()),
+        Line::End | Line::TooLong => None,
+    };
+    match asked {
+        Some(name) => {
+            let name = String::from_utf8_lossy(name).into_owned();
+            stream::serve(gate.streams(), &name, lines.into_inner(), to).await;
+        }
+        None => mcp::serve(Transport::new(lines, first, to), gate).await,
     }
 }
 

@@ -11,7 +11,6 @@ use rmcp::{
     },
     service::RequestContext,
 };
-use tokio::net::UnixStream;
 
 use crate::{
     ask::Gate,
@@ -22,11 +21,12 @@ use crate::{
 /// What a model should know of these tools.
 const INSTRUCTIONS: &str = "Each call is decided on who supplied every argument. A refusal names \
     the rule, the argument and the reason; repeating the same call does not change it. A failure \
-    says whether the effect may have happened.";
+    says whether the effect may have happened. An answer that streams has a number: `custody-bridge \
+    --stream NUMBER` in a shell of this session writes its bytes to standard output, once.";
 
 /// Serves one connection until it ends.
-pub async fn serve(stream: UnixStream, gate: Gate) {
-    match rmcp::serve_server(Server { gate }, Transport::new(stream)).await {
+pub async fn serve(transport: Transport, gate: Gate) {
+    match rmcp::serve_server(Server { gate }, transport).await {
         Ok(running) => {
             if let Err(error) = running.waiting().await {
                 tracing::error!(%error, "a connection's task failed");

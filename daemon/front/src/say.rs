@@ -24,6 +24,9 @@ const HELD: &str = "custody/held";
 /// The key of what reading the effect back came to, in `_meta`.
 const VERIFICATION: &str = "custody/verification";
 
+/// The key of a stream, in `_meta` and beside what a program reads.
+const STREAM: &str = "custody/stream";
+
 /// The least HTTP status that is an error (RFC 9110, section 15.5).
 const ERROR_STATUS: u16 = 400;
 
@@ -66,13 +69,26 @@ pub fn outcome(answer: Result<Answer, Gone>) -> CallToolResult {
             held(pending, expires, &rule, argument.as_deref(), &why)
                 .with_meta(Some(MetaObject(meta)))
         }
+        Ok(Answer::Leased {
+            number: _,
+            call,
+            stream,
+            status,
+            ms,
+        }) => {
+            let mut meta = JsonObject::new();
+            meta.insert(CALL_DIGEST.into(), call.to_string().into());
+            meta.insert(STATUS.into(), status.into());
+            meta.insert(STREAM.into(), stream.into());
+            leased(stream, status, ms).with_meta(Some(MetaObject(meta)))
+        }
         Ok(Answer::Refused {
             rule,
             argument,
             why,
             ..
         }) => refused(&rule, argument.as_deref(), &why),
-        Ok(Answer::Tools { .. }) => {
+        Ok(Answer::Over { .. } | Answer::Stream { .. } | Answer::Tools { .. }) => {
             failed(&Gone::Wrong.to_string(), true, &Verification::UNSUPPORTED)
         }
         Err(gone @ Gone::BeforeAsking) => {
@@ -148,6 +164,28 @@ fn seen(verification: &Verification) -> Option<String> {
              {why}."
         )),
     }
+}
+
+/// Where an answer is read that streams.
+fn leased(stream: u64, status: u16, ms: u32) -> CallToolResult {
+    let text = format!(
+        "stream {stream}: the server answered status {status}, and its answer comes while it is read: \
+         `custody-bridge --stream {stream}` writes it to standard output, once, for {} s from when it was \
+         opened. Its text is not in this answer",
+        ms / 1_000
+    );
+    let content = vec![ContentBlock::text(text)];
+    let mut said = if status < ERROR_STATUS {
+        CallToolResult::success(content)
+    } else {
+        CallToolResult::error(content)
+    };
+    said.structured_content = Some(json!({
+        "decision": "allow",
+        "status": status,
+        STREAM: stream,
+    }));
+    said
 }
 
 fn refused(rule: &str, argument: Option<&str>, why: &str) -> CallToolResult {

@@ -19,10 +19,7 @@ use rmcp::{
 };
 use tokio::{
     io::AsyncWriteExt as _,
-    net::{
-        UnixStream,
-        unix::{OwnedReadHalf, OwnedWriteHalf},
-    },
+    net::unix::{OwnedReadHalf, OwnedWriteHalf},
     sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc},
     time::{Instant, timeout, timeout_at},
 };
@@ -58,6 +55,8 @@ pub struct Admitted {
 #[derive(Debug)]
 pub struct Transport {
     lines: Lines<OwnedReadHalf>,
+    /// Read already, by whoever had to know what the connection is for.
+    first: Option<Line>,
     out: mpsc::Sender<Outgoing>,
     unwritten: Arc<Unwritten>,
     slots: Arc<Semaphore>,
@@ -69,13 +68,13 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Over `stream`, as accepted.
-    pub fn new(stream: UnixStream) -> Self {
-        let (read, write) = stream.into_split();
+    /// Over a connection of which the first line was read.
+    pub fn new(lines: Lines<OwnedReadHalf>, first: Line, write: OwnedWriteHalf) -> Self {
         let (out, outgoing) = mpsc::channel(REQUESTS_MAX);
         tokio::spawn(write_all(write, outgoing));
         Self {
-            lines: Lines::new(read, LINE_CAP),
+            lines,
+            first: Some(first),
             out,
             unwritten: Arc::default(),
             slots: Arc::new(Semaphore::new(REQUESTS_MAX)),
@@ -165,9 +164,12 @@ impl rmcp::transport::Transport<RoleServer> for Transport {
                 let slot = Arc::clone(&self.slots).acquire_owned().await.ok()?;
                 self.slot = Some(slot);
             }
-            let line = tokio::select! {
-                () = self.out.closed() => return None,
-                line = self.lines.next() => line,
+            let line = match self.first.take() {
+                Some(first) => Ok(first),
+                None => tokio::select! {
+                    () = self.out.closed() => return None,
+                    line = self.lines.next() => line,
+                },
             };
             match line {
                 Err(_) | Ok(Line::End) => return None,

@@ -4,7 +4,7 @@
 //! nothing comes between the decision and the permit. [`Performing::finish`] waits for the vault,
 //! records what came of it, taints the session, and only then has an answer.
 
-use std::rc::Rc;
+use std::{os::fd::OwnedFd, rc::Rc};
 
 use custody_ledger::sync::Durable;
 use custody_wire::{
@@ -27,7 +27,8 @@ use gate::{
 use crate::{
     keeper::Keeper,
     released::released,
-    session::{Session, Slot},
+    session::{STREAMS, Session, Slot, StreamPlace},
+    stream::Leasing,
     vault::{self, Gone, Link},
     wait::{self, Until},
 };
@@ -61,6 +62,8 @@ pub(crate) struct Performing {
     durable: Option<Durable>,
     request: vault::Performing,
     slot: Slot,
+    /// Its place among the session's streams, if it opens one.
+    place: Option<StreamPlace>,
 }
 
 /// A rule of this program's own, beside those of `gate::decide`.
@@ -213,6 +216,17 @@ pub(crate) fn dispatch(
             Err(unrecorded) => refused(number, Rule::Ledger, &unrecorded.to_string()),
         });
     };
+    let place = match allowed.lease().map(|_lease| session.stream_place()) {
+        Some(None) => {
+            let why = format!(
+                "this session has {STREAMS} streams open; read one to its end, or leave it"
+            );
+            let answer = refuse_here(keeper, session, asked, Rule::Busy, &why);
+            return Begun::Answered(answer);
+        }
+        Some(place @ Some(_)) => place,
+        None => None,
+    };
     let record = {
         let facts = session.facts.borrow();
         let scene = scene(session, &facts, keeper.book.now());
@@ -250,6 +264,7 @@ pub(crate) fn dispatch(
             decision,
             request,
             slot,
+            place,
         })),
         Err(why) => {
             let ending = Ending {
@@ -302,7 +317,20 @@ impl Performing {
             durable,
             request,
             slot,
+            place,
         } = self;
+        if let Some(place) = place {
+            let leasing = Leasing {
+                keeper,
+                session,
+                number,
+                allowed,
+                decision,
+                request,
+                place,
+            };
+            return (leasing.open().await, slot);
+        }
         let answer = match wait(durable, decision, request).await {
             Ok(permit::Answer::Done {
                 receipt,
@@ -334,7 +362,7 @@ impl Performing {
 }
 
 /// Why there is no answer of the vault.
-enum Lost {
+pub(crate) enum Lost {
     /// The decision did not reach the disk; the vault was not told that it had, and does nothing.
     NotDurable,
     /// The vault is gone.
@@ -342,7 +370,7 @@ enum Lost {
 }
 
 impl Lost {
-    fn ending(&self, idempotent: bool) -> Ending {
+    pub(crate) fn ending(&self, idempotent: bool) -> Ending {
         let (in_doubt, why) = match self {
             Self::NotDurable => (
                 false,
@@ -372,7 +400,7 @@ impl Lost {
 async fn wait(
     durable: Option<Durable>,
     decision: Place,
-    request: vault::Performing,
+    mut request: vault::Performing,
 ) -> Result<permit::Answer, Lost> {
     let queue = request.queue();
     let mut answer = std::pin::pin!(request.answer());
@@ -384,14 +412,21 @@ async fn wait(
         };
         tokio::select! {
             biased;
-            answer = &mut answer => return answer.map_err(|Gone| Lost::Vault),
+            answer = &mut answer => return whole(answer),
             told = tell => if let Err(error) = told {
                 tracing::error!(error = custody_service::reason::chain_of(&error), "a decision is not on disk");
                 return Err(Lost::NotDurable);
             },
         }
     }
-    answer.await.map_err(|Gone| Lost::Vault)
+    whole(answer.await)
+}
+
+/// Beside what is released whole there is nothing.
+fn whole(answer: Result<(permit::Answer, Option<OwnedFd>), Gone>) -> Result<permit::Answer, Lost> {
+    answer
+        .map(|(answer, _none)| answer)
+        .map_err(|Gone| Lost::Vault)
 }
 
 /// What the vault says of an effect that was performed.
@@ -403,15 +438,15 @@ struct Performed {
 }
 
 /// How a call ended that was not performed, or may not have been.
-struct Ending {
-    receipt: Option<Digest>,
+pub(crate) struct Ending {
+    pub(crate) receipt: Option<Digest>,
     /// Whether the effect may have happened, whatever repeating it would do.
-    in_doubt: bool,
-    verification: Verification,
-    why: String,
+    pub(crate) in_doubt: bool,
+    pub(crate) verification: Verification,
+    pub(crate) why: String,
 }
 
-fn ending_of(answer: permit::Answer) -> Ending {
+pub(crate) fn ending_of(answer: permit::Answer) -> Ending {
     match answer {
         permit::Answer::Failed {
             receipt,
@@ -430,6 +465,12 @@ fn ending_of(answer: permit::Answer) -> Ending {
             in_doubt: false,
             verification: Verification::UNSUPPORTED,
             why: format!("the vault did not act on the permit: {why}"),
+        },
+        permit::Answer::Opened { .. } | permit::Answer::Streamed { .. } => Ending {
+            receipt: None,
+            in_doubt: true,
+            verification: Verification::UNSUPPORTED,
+            why: "the vault did not keep to the protocol".into(),
         },
         // The channel ends at either of these out of turn, and `Done` is not an ending.
         permit::Answer::Done { receipt, .. } => Ending {
@@ -538,7 +579,7 @@ fn done(
 ///
 /// Where somebody outside may have been spoken to, the failure can be their words: it taints as a
 /// result does, and is released only when it is recorded.
-fn fail(
+pub(crate) fn fail(
     keeper: &Keeper,
     session: &Session,
     number: u64,
@@ -662,8 +703,11 @@ pub(crate) fn numbered(answer: Answer, to: u64) -> Answer {
         Answer::Done { number, .. }
         | Answer::Failed { number, .. }
         | Answer::Held { number, .. }
+        | Answer::Leased { number, .. }
         | Answer::Refused { number, .. }
         | Answer::Tools { number, .. } => *number = to,
+        // Nobody asked for these.
+        Answer::Over { .. } | Answer::Stream { .. } => {}
     }
     answer
 }

@@ -4,8 +4,9 @@
 //! Answers go through a short queue; when the front does not read them, its calls keep their
 //! places, and then nothing more is read from it.
 
-use std::rc::Rc;
+use std::{os::fd::OwnedFd, rc::Rc};
 
+use custody_service::beside;
 use custody_wire::{
     agent::{Answer, Request},
     frame::{self, FrameError},
@@ -31,6 +32,9 @@ use crate::{
 /// Answers that wait for a front to read: each may be a megabyte.
 const ANSWERS: usize = 2;
 
+/// The way to a front.
+pub(crate) type Answers = mpsc::Sender<(Answer, Option<OwnedFd>)>;
+
 /// Serves a front to the end of its channel.
 pub(crate) async fn serve(
     keeper: &Rc<Keeper>,
@@ -39,15 +43,19 @@ pub(crate) async fn serve(
 ) -> FrameError {
     let (from, to) = stream.into_split();
     let (answers, queue) = mpsc::channel(ANSWERS);
+    session.answers_to(answers.clone());
     tokio::select! {
         why = write_all(to, queue) => why,
         why = read_all(keeper, session, from, answers) => why,
     }
 }
 
-async fn write_all(mut to: OwnedWriteHalf, mut answers: mpsc::Receiver<Answer>) -> FrameError {
-    while let Some(answer) = answers.recv().await {
-        if let Err(error) = frame::write_async(&mut to, &answer).await {
+async fn write_all(
+    mut to: OwnedWriteHalf,
+    mut answers: mpsc::Receiver<(Answer, Option<OwnedFd>)>,
+) -> FrameError {
+    while let Some((answer, descriptor)) = answers.recv().await {
+        if let Err(error) = beside::write(&mut to, &answer, descriptor.as_ref()).await {
             return error;
         }
     }
@@ -58,7 +66,7 @@ async fn read_all(
     keeper: &Rc<Keeper>,
     session: &Rc<Session>,
     mut from: OwnedReadHalf,
-    answers: mpsc::Sender<Answer>,
+    answers: Answers,
 ) -> FrameError {
     let mut window = Window::default();
     let mut pace = Pace::new(Instant::now());
@@ -96,7 +104,7 @@ async fn read_all(
                         // On its own: the result is recorded even if this front goes away.
                         drop(task::spawn_local(async move {
                             let (answer, slot) = call.finish().await;
-                            drop(answers.send(answer).await);
+                            drop(answers.send((answer, None)).await);
                             drop(slot);
                         }));
                         None
@@ -105,7 +113,7 @@ async fn read_all(
             }
         };
         if let Some((answer, bytes)) = now {
-            if answers.send(answer).await.is_err() {
+            if answers.send((answer, None)).await.is_err() {
                 return FrameError::Closed;
             }
             sleep(pace.refused(Instant::now(), bytes)).await;

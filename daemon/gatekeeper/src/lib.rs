@@ -24,6 +24,7 @@ mod released;
 mod review;
 mod session;
 mod shown;
+mod stream;
 mod tell;
 mod vault;
 mod wait;

@@ -491,7 +491,9 @@ async fn perform(
 /// What control is told of how an approved call ended.
 fn outcome(answer: &agent::Answer) -> Outcome {
     match answer {
-        agent::Answer::Done { status, .. } => Outcome::Done { status: *status },
+        agent::Answer::Done { status, .. } | agent::Answer::Leased { status, .. } => {
+            Outcome::Done { status: *status }
+        }
         agent::Answer::Failed {
             why,
             in_doubt: true,
@@ -502,8 +504,10 @@ fn outcome(answer: &agent::Answer) -> Outcome {
             why: format!("the session has changed, and it waits anew as call {pending}"),
         },
         agent::Answer::Refused { why, .. } => Outcome::Refused { why: why.clone() },
-        agent::Answer::Tools { .. } => Outcome::Failed {
-            why: "the gate answered something else".into(),
-        },
+        agent::Answer::Over { .. } | agent::Answer::Stream { .. } | agent::Answer::Tools { .. } => {
+            Outcome::Failed {
+                why: "the gate answered something else".into(),
+            }
+        }
     }
 }

@@ -15,10 +15,13 @@ use gate::{
 };
 use tokio::task::AbortHandle;
 
-use crate::{pending::Pending, policies::Loaded};
+use crate::{front::Answers, pending::Pending, policies::Loaded};
 
 /// Calls of one session that may be on their way at once.
 pub(crate) const IN_FLIGHT: usize = 16;
+
+/// Streams of one session that may be open at once; the vault gives no more.
+pub(crate) const STREAMS: usize = 4;
 
 /// Sessions that may be open at once: far more than there are uids in use on one host.
 pub(crate) const SESSIONS: usize = 4_096;
@@ -41,6 +44,19 @@ pub(crate) struct Session {
     open: Cell<bool>,
     in_flight: Cell<usize>,
     front: RefCell<Option<AbortHandle>>,
+    answers: RefCell<Option<Answers>>,
+    streams: Cell<usize>,
+}
+
+/// A stream's place among those of its session that are open.
+#[derive(Debug)]
+pub(crate) struct StreamPlace(Rc<Session>);
+
+impl Drop for StreamPlace {
+    fn drop(&mut self) {
+        let left = self.0.streams.get().saturating_sub(1);
+        self.0.streams.set(left);
+    }
 }
 
 /// A call's slot among those of its session that are on their way.
@@ -73,6 +89,8 @@ impl Session {
             open: Cell::new(true),
             in_flight: Cell::new(0),
             front: RefCell::new(None),
+            answers: RefCell::new(None),
+            streams: Cell::new(0),
         })
     }
 
@@ -83,6 +101,25 @@ impl Session {
             self.in_flight.set(taken.saturating_add(1));
             Slot(Rc::clone(self))
         })
+    }
+
+    /// A place for one more stream, if there is one.
+    pub(crate) fn stream_place(self: &Rc<Self>) -> Option<StreamPlace> {
+        let taken = self.streams.get();
+        (taken < STREAMS).then(|| {
+            self.streams.set(taken.saturating_add(1));
+            StreamPlace(Rc::clone(self))
+        })
+    }
+
+    /// From now on this is the way to the session's front.
+    pub(crate) fn answers_to(&self, answers: Answers) {
+        *self.answers.borrow_mut() = Some(answers);
+    }
+
+    /// The way to the session's front, if it has one.
+    pub(crate) fn answers(&self) -> Option<Answers> {
+        self.answers.borrow().clone()
     }
 
     /// Whether the session still counts. One that was delegated counts no longer than each that it was
@@ -136,6 +173,7 @@ impl Session {
 
     fn close(&self) {
         self.open.set(false);
+        drop(self.answers.borrow_mut().take());
         if let Some(front) = self.front.borrow_mut().take() {
             front.abort();
         }

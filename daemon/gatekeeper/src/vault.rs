@@ -3,10 +3,12 @@
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
+    os::fd::OwnedFd,
     rc::Rc,
     time::Duration,
 };
 
+use custody_service::beside::Incoming;
 use custody_wire::{
     frame::{self, FrameError},
     permit::{Answer, Request},
@@ -18,7 +20,7 @@ use tokio::{
         UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::{Notify, mpsc, oneshot},
+    sync::{Notify, mpsc},
     time::timeout,
 };
 
@@ -45,15 +47,21 @@ pub(crate) struct Link {
     audience: Digest,
     epoch: [u8; 16],
     queue: mpsc::Sender<Request>,
-    waiting: RefCell<HashMap<u64, oneshot::Sender<Answer>>>,
+    waiting: RefCell<HashMap<u64, mpsc::Sender<Answered>>>,
     next: Cell<u64>,
 }
+
+/// What the vault answers, and what came beside it.
+type Answered = (Answer, Option<OwnedFd>);
+
+/// The most answers to one request: that a lease is opened, and what came over it.
+const ANSWERS: usize = 2;
 
 /// A request that is on its way.
 #[derive(Debug)]
 pub(crate) struct Performing {
     queue: mpsc::Sender<Request>,
-    answer: oneshot::Receiver<Answer>,
+    answers: mpsc::Receiver<Answered>,
 }
 
 /// The request was not handed over.
@@ -152,7 +160,7 @@ impl Link {
     ) -> Result<Performing, NotSent> {
         let number = self.next.get();
         self.next.set(number.saturating_add(1));
-        let (answered, answer) = oneshot::channel();
+        let (answered, answers) = mpsc::channel(ANSWERS);
         // Reserved first: what waits is what was sent.
         let place = self
             .queue
@@ -167,7 +175,7 @@ impl Link {
         });
         Ok(Performing {
             queue: self.queue.clone(),
-            answer,
+            answers,
         })
     }
 }
@@ -178,9 +186,9 @@ impl Performing {
         self.queue.clone()
     }
 
-    /// What came of it.
-    pub(crate) async fn answer(self) -> Result<Answer, Gone> {
-        self.answer.await.map_err(|_dropped| Gone)
+    /// What came of it, and what came beside that. A lease that is opened has a second answer.
+    pub(crate) async fn answer(&mut self) -> Result<Answered, Gone> {
+        self.answers.recv().await.ok_or(Gone)
     }
 }
 
@@ -195,9 +203,11 @@ async fn meet(
     frame::write_async(to, &Request::Hello { permit_key }).await?;
     match frame::read_async(from).await? {
         Answer::Hello { audience, epoch } => Ok((audience, epoch)),
-        other @ (Answer::Done { .. } | Answer::Failed { .. } | Answer::Refused { .. }) => {
-            Err(unexpected(&other))
-        }
+        other @ (Answer::Done { .. }
+        | Answer::Failed { .. }
+        | Answer::Opened { .. }
+        | Answer::Refused { .. }
+        | Answer::Streamed { .. }) => Err(unexpected(&other)),
     }
 }
 
@@ -216,7 +226,8 @@ async fn write_all(mut to: OwnedWriteHalf, mut requests: mpsc::Receiver<Request>
     FrameError::Closed
 }
 
-async fn read_all(mut from: OwnedReadHalf, link: &Link) -> FrameError {
+async fn read_all(from: OwnedReadHalf, link: &Link) -> FrameError {
+    let mut from = Incoming::new(from);
     loop {
         let answer: Answer = match frame::read_async(&mut from).await {
             Ok(answer) => answer,
@@ -225,13 +236,24 @@ async fn read_all(mut from: OwnedReadHalf, link: &Link) -> FrameError {
         let number = match &answer {
             Answer::Done { number, .. }
             | Answer::Failed { number, .. }
-            | Answer::Refused { number, .. } => *number,
+            | Answer::Opened { number, .. }
+            | Answer::Refused { number, .. }
+            | Answer::Streamed { number, .. } => *number,
             Answer::Hello { .. } => return unexpected(&answer),
         };
-        let waiting = link.waiting.borrow_mut().remove(&number);
+        let descriptor = from.descriptor();
+        let waiting = match &answer {
+            // What comes over it follows.
+            Answer::Opened { .. } => link.waiting.borrow().get(&number).cloned(),
+            Answer::Done { .. }
+            | Answer::Failed { .. }
+            | Answer::Hello { .. }
+            | Answer::Refused { .. }
+            | Answer::Streamed { .. } => link.waiting.borrow_mut().remove(&number),
+        };
         match waiting {
             // The session may have ended; its task records the result all the same.
-            Some(answered) => drop(answered.send(answer)),
+            Some(answered) => drop(answered.try_send((answer, descriptor))),
             None => tracing::warn!(number, "the vault answered what nobody asked"),
         }
     }
@@ -240,9 +262,11 @@ async fn read_all(mut from: OwnedReadHalf, link: &Link) -> FrameError {
 fn unexpected(answer: &Answer) -> FrameError {
     let what = match answer {
         Answer::Hello { .. } => "the vault said hello twice",
-        Answer::Done { .. } | Answer::Failed { .. } | Answer::Refused { .. } => {
-            "the vault answered before it said hello"
-        }
+        Answer::Done { .. }
+        | Answer::Failed { .. }
+        | Answer::Opened { .. }
+        | Answer::Refused { .. }
+        | Answer::Streamed { .. } => "the vault answered before it said hello",
     };
     FrameError::Io(std::io::Error::new(std::io::ErrorKind::InvalidData, what))
 }

@@ -85,6 +85,7 @@ fn record(n: u64) -> Decision {
             taint: [].into(),
         },
         meaning: gate::meaning::Meaning::default(),
+        opens: None,
         policy: Digest::of(Domain::Policy, b"bench"),
         session: SessionId(n % 64),
     }

@@ -10,12 +10,13 @@ use std::{
 use gate::{
     chain::Place,
     digest::Digest,
+    id::{SessionId, ToolName},
     record::{Bound, Decision, Effect, Outcome},
 };
 
 use crate::{
     chain::{Chain, Walk},
-    index::{Allowed, Entry, Index},
+    index::{self, Allowed, Entry, Index},
     verify::{Expected, IN_DOUBT_LISTED, InDoubt, Report},
 };
 
@@ -36,6 +37,8 @@ pub(crate) struct Books {
     /// Intents that no receipt named yet. As many as effects were under way at once, and those
     /// that a crash left.
     open: BTreeMap<u64, (Place, Bound)>,
+    /// Leases that were opened, by the decision, until something says what came of them.
+    leases: BTreeMap<u64, (SessionId, ToolName)>,
     /// One bit for each decision: it has an effect.
     performed: Vec<u64>,
     /// The digests of the newest receipts.
@@ -77,6 +80,7 @@ impl Books {
             index: Index::new(decisions),
             starts: Vec::new(),
             open: BTreeMap::new(),
+            leases: BTreeMap::new(),
             performed: Vec::new(),
             receipts: VecDeque::new(),
             awaited: BTreeMap::new(),
@@ -114,6 +118,7 @@ impl Books {
             return Ok(false);
         }
         self.index.note(at, &decision);
+        self.lease(at.place.position, &decision);
         // Nothing was before the first.
         if matches!(decision, Decision::Started { .. }) && at.place.position > 1 {
             self.starts.push(at.place.position);
@@ -128,6 +133,23 @@ impl Books {
             let _one_each = self.awaited.insert(rests_on, awaited);
         }
         Ok(true)
+    }
+
+    /// A lease that is opened has a receipt, or a record of why it has none.
+    fn lease(&mut self, position: u64, decision: &Decision) {
+        if let Decision::Allowed {
+            opens: Some(_),
+            call,
+            session,
+            ..
+        } = decision
+            && let Some(tool) = index::tool(call)
+        {
+            drop(self.leases.insert(position, (*session, tool)));
+        }
+        if let Decision::Failed { decision, .. } = decision {
+            drop(self.leases.remove(&decision.position));
+        }
     }
 
     /// Takes in a line of the receipts; says what is wrong with it.
@@ -146,8 +168,9 @@ impl Books {
                 Ok(Ok(()))
             }
             Effect::Intent { effect, .. } => {
-                let rests = self.rests(&effect, decisions, true)?;
+                let rests = self.rests((&effect, None), decisions, true)?;
                 let once = self.once(effect.decision.position);
+                drop(self.leases.remove(&effect.decision.position));
                 drop(self.open.insert(place.position, (place, effect)));
                 Ok(rests.and(once))
             }
@@ -158,8 +181,12 @@ impl Books {
                 ..
             } => {
                 self.receipt_seen(effect.decision.position, place.digest);
+                drop(self.leases.remove(&effect.decision.position));
                 let happened = match &outcome {
-                    Outcome::Done { .. } | Outcome::Found { .. } | Outcome::InDoubt { .. } => true,
+                    Outcome::Done { .. }
+                    | Outcome::Found { .. }
+                    | Outcome::InDoubt { .. }
+                    | Outcome::Streamed(_) => true,
                     Outcome::Failed { .. }
                     | Outcome::NotFound { .. }
                     | Outcome::Refused { .. }
@@ -170,10 +197,10 @@ impl Books {
                     None if happened => self.once(effect.decision.position),
                     None => Ok(()),
                 };
+                let rests = self.rests((&effect, Some(&outcome)), decisions, intent.is_some())?;
                 if let Outcome::InDoubt { why, .. } = outcome {
                     self.doubt(place.position, &effect, why.to_string());
                 }
-                let rests = self.rests(&effect, decisions, intent.is_some())?;
                 Ok(once.and(rests))
             }
         }
@@ -234,7 +261,7 @@ impl Books {
     /// Whether the effect rests on a decision that allowed it.
     fn rests(
         &mut self,
-        effect: &Bound,
+        (effect, outcome): (&Bound, Option<&Outcome>),
         decisions: Decisions,
         intended: bool,
     ) -> io::Result<Result<(), String>> {
@@ -256,7 +283,7 @@ impl Books {
                 "it rests on decision {position} with digest {}, and that line has {}",
                 effect.decision.digest, entry.place.digest
             )),
-            Some(entry) => allows(&entry, effect).map_err(|()| {
+            Some(entry) => allows(&entry, effect, outcome).map_err(|()| {
                 format!("it rests on decision {position}, which does not allow this effect")
             }),
         })
@@ -271,15 +298,19 @@ impl Books {
     }
 
     fn doubt(&mut self, position: u64, effect: &Bound, why: String) {
+        self.in_doubt_at(InDoubt {
+            position,
+            session: effect.session,
+            tool: effect.tool.clone(),
+            decision: effect.decision.position,
+            why,
+        });
+    }
+
+    fn in_doubt_at(&mut self, doubt: InDoubt) {
         self.in_doubt_count = self.in_doubt_count.saturating_add(1);
         if self.in_doubt.len() < IN_DOUBT_LISTED {
-            self.in_doubt.push(InDoubt {
-                position,
-                session: effect.session,
-                tool: effect.tool.clone(),
-                decision: effect.decision.position,
-                why,
-            });
+            self.in_doubt.push(doubt);
         }
     }
 
@@ -287,6 +318,16 @@ impl Books {
     pub(crate) fn report(mut self, decisions: Chain, receipts: Chain) -> Report {
         for (position, (_place, effect)) in std::mem::take(&mut self.open) {
             self.doubt(position, &effect, "no receipt follows its intent".into());
+        }
+        for (position, (session, tool)) in std::mem::take(&mut self.leases) {
+            let why = "a lease was opened, and nothing says what came of it";
+            self.in_doubt_at(InDoubt {
+                position,
+                session,
+                tool,
+                decision: position,
+                why: why.into(),
+            });
         }
         self.in_doubt.sort_by_key(|it| it.position);
         let mut receipts_lost = 0_u64;
@@ -319,10 +360,17 @@ impl Books {
     }
 }
 
-fn allows(entry: &Entry, effect: &Bound) -> Result<(), ()> {
+fn allows(entry: &Entry, effect: &Bound, outcome: Option<&Outcome>) -> Result<(), ()> {
+    let opens = entry.allowed.as_ref().is_some_and(|it| it.opens);
     let wanted = Allowed {
         call: effect.call,
         credential: effect.credential.clone(),
+        // What streamed was a lease, and what was released whole was none.
+        opens: match outcome {
+            Some(Outcome::Streamed(_)) => true,
+            Some(Outcome::Done { .. }) => false,
+            Some(_) | None => opens,
+        },
         policy: effect.policy,
         session: effect.session,
         tool: Some(effect.tool.clone()),
@@ -344,6 +392,9 @@ const fn names(decision: &Decision) -> Option<(u64, Digest)> {
             decision,
             receipt: Some(receipt),
             ..
+        }
+        | Decision::Streamed {
+            decision, receipt, ..
         } => Some((decision.position, *receipt)),
         Decision::Allowed { .. }
         | Decision::Approved { .. }

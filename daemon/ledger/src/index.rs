@@ -63,6 +63,8 @@ pub(crate) struct Entry {
 pub(crate) struct Allowed {
     pub(crate) call: Digest,
     pub(crate) credential: CredentialLabel,
+    /// Whether it opens a lease.
+    pub(crate) opens: bool,
     pub(crate) policy: Digest,
     pub(crate) session: SessionId,
     pub(crate) tool: Option<ToolName>,
@@ -164,12 +166,14 @@ fn allowed(decision: &Decision) -> Option<Allowed> {
             call,
             credential,
             digest,
+            opens,
             policy,
             session,
             ..
         } => Some(Allowed {
             call: *digest,
             credential: credential.clone(),
+            opens: opens.is_some(),
             policy: *policy,
             session: *session,
             tool: tool(call),
@@ -188,11 +192,13 @@ fn allowed(decision: &Decision) -> Option<Allowed> {
         | Decision::ReviewerRefused { .. }
         | Decision::Said { .. }
         | Decision::Started { .. }
+        | Decision::Streamed { .. }
         | Decision::TurnEnded { .. } => None,
     }
 }
 
-fn tool(call: &Value) -> Option<ToolName> {
+/// The tool of a call that was allowed.
+pub(crate) fn tool(call: &Value) -> Option<ToolName> {
     let Value::Object(members) = call else {
         return None;
     };

@@ -69,7 +69,7 @@ impl Report {
 /// An effect that may have happened.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct InDoubt {
-    /// The line of the intent or of the receipt.
+    /// The line of the intent or of the receipt; of a lease without either, its decision.
     pub position: u64,
     /// The session.
     pub session: SessionId,

@@ -12,7 +12,7 @@ use gate::{
     decide::{About, class_of},
     id::ArgumentName,
     json::Value,
-    policy::{Argument, Kind, Tool},
+    policy::{Argument, Kind, OriginClass, Tool},
     session::{Facts, Taint},
 };
 
@@ -29,6 +29,11 @@ const NOBODY: &str = "unknown";
 pub(crate) enum Unshown {
     #[error("argument `{0}` is too large for the operator's rules, or has more than four decimals")]
     Number(ArgumentName),
+    #[error(
+        "the operator's rules look at where `{0}` comes from, and since this session read a stream \
+         nobody can say whether a value that is found nowhere is of its text"
+    )]
+    Origin(ArgumentName),
     #[error("what the rules are shown cannot be made: {0}")]
     Whole(String),
 }
@@ -36,7 +41,7 @@ pub(crate) enum Unshown {
 impl Unshown {
     pub(crate) fn argument(&self) -> Option<&ArgumentName> {
         match self {
-            Self::Number(name) => Some(name),
+            Self::Number(name) | Self::Origin(name) => Some(name),
             Self::Whole(_) => None,
         }
     }
@@ -153,6 +158,10 @@ impl Types {
             };
             class_of(about.facts, argument, written.unwrap_or(value))
         });
+        // It may stand in a stream's text, which nobody indexed: a rule on either would be wrong.
+        if class == OriginClass::Unknown && about.facts.is_blind() {
+            return Err(Unshown::Origin(name.clone()));
+        }
         self.entity(ORIGIN, class.as_str())
     }
 

@@ -1,9 +1,11 @@
-//! What our services do alike: begin, read their folders and policies, tell the time.
+//! What our services do alike: begin, read their folders and policies, tell the time, pass descriptors
+//! beside their frames.
 //!
 //! **Invariant:** no key, no credential, no decision; what is here is the same in each of them.
 #![forbid(unsafe_code)]
 
 pub mod begin;
+pub mod beside;
 pub mod clock;
 pub mod folders;
 pub mod policies;

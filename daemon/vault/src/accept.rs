@@ -14,12 +14,14 @@ use custody_wire::{
 };
 use gate::{
     call::Call,
-    chain::Place,
+    chain,
     digest::Digest,
     floor::{self, FloorError},
     id::{CredentialLabel, SessionId, ToolName},
     json::{self, Limits},
+    lease::Lease,
     meaning::{Meaning, MeaningError},
+    mutant::Mutant,
     nanos::BootNanos,
     nonce::Nonce,
     origin::Origin,
@@ -34,6 +36,7 @@ use crate::{
     approvals::{self, Unapproved},
     credential::NoCredential,
     gate_link::Link,
+    places::Place,
     session::{InFlight, Session},
     spent::SpendError,
     vault::Vault,
@@ -49,11 +52,20 @@ pub(crate) struct Accepted {
     pub(crate) session: Rc<Session>,
     pub(crate) request: HttpRequest,
     pub(crate) idempotent: bool,
+    /// Its place among the session's streams, if it is a lease.
+    pub(crate) leased: Option<Leased>,
     /// Whether its request carries a key by which the target knows it again.
     pub(crate) has_key: bool,
     /// Until when, exclusive, by the boot clock.
     pub(crate) expires: u64,
     pub(crate) _in_flight: InFlight,
+}
+
+/// A stream's places.
+#[derive(Debug)]
+pub(crate) struct Leased {
+    _of_all: Place,
+    _of_session: Place,
 }
 
 /// Why a permit is not acted on, and what it binds as far as that is the gate's word.
@@ -79,6 +91,11 @@ pub(crate) enum Refusal {
     #[error("{0}")]
     Floor(FloorError),
     #[error(
+        "the permit is no lease of tool `{tool}`, or one of another destination, size or time than the \
+         session's policy has"
+    )]
+    Lease { tool: ToolName },
+    #[error(
         "tool `{tool}` is locked: reading an effect of it back did not show what its server had \
          answered; when an operator has looked, `custody unlock {tool}` lets it go on"
     )]
@@ -97,6 +114,10 @@ pub(crate) enum Refusal {
     Session { session: SessionId },
     #[error("{0}")]
     Spend(SpendError),
+    #[error("session {session} has {most} streams open; read one to its end")]
+    Streams { session: SessionId, most: u32 },
+    #[error("{most} streams are open over all sessions; try again when one has ended")]
+    StreamsOfAll { most: u32 },
     #[error("the session's policy has no tool `{tool}`")]
     Tool { tool: ToolName },
     #[error("the call makes a request that no worker takes: {0}; shorten its arguments")]
@@ -161,6 +182,10 @@ fn judge(
         most: crate::SESSION_CALLS_MAX,
     })?;
     let (call, request, idempotent) = prepare(&open.loaded.policy, permit, call, now)?;
+    let leased = match permit.lease() {
+        Some(_) => Some(lease(vault, session, &open)?),
+        None => None,
+    };
     // `prepare` saw that the policy has it.
     let rules = open.loaded.policy.credential(permit.credential());
     let prefix = rules.map_or("", |rules| &rules.placement.prefix);
@@ -184,9 +209,25 @@ fn judge(
             .get(tool)
             .is_some_and(|tool| tool.idempotency_key),
         idempotent,
+        leased,
         request,
         _in_flight: in_flight,
         session: open,
+    })
+}
+
+/// A place for one more stream: of the session's, and of all.
+fn lease(vault: &Vault, session: SessionId, open: &Rc<Session>) -> Result<Leased, Refusal> {
+    let of_session = open.streams.enter().ok_or(Refusal::Streams {
+        session,
+        most: crate::SESSION_STREAMS_MAX,
+    })?;
+    let of_all = vault.streams.enter().ok_or(Refusal::StreamsOfAll {
+        most: crate::ALL_STREAMS_MAX,
+    })?;
+    Ok(Leased {
+        _of_all: of_all,
+        _of_session: of_session,
     })
 }
 
@@ -205,6 +246,12 @@ fn prepare(
         .ok_or_else(|| Refusal::Tool {
             tool: call.tool.clone(),
         })?;
+    // One kind is not good for the other, and a lease for no more than the policy says.
+    if permit.lease() != Lease::of(&tool.request).as_ref() && !Mutant::VaultLease.is_on() {
+        return Err(Refusal::Lease {
+            tool: call.tool.clone(),
+        });
+    }
     let label = &tool.credential;
     if label != permit.credential() {
         return Err(Refusal::CredentialOfTool {
@@ -322,7 +369,7 @@ fn claimed(bytes: &[u8], why: &PermitError) -> Option<Box<Bound>> {
         }),
         call: says.call,
         credential: says.credential,
-        decision: Place {
+        decision: chain::Place {
             digest: says.decision,
             position: says.position,
         },
@@ -357,6 +404,8 @@ struct Says {
     _expires: BootNanos,
     #[serde(rename = "format")]
     _format: u32,
+    #[serde(default, rename = "lease")]
+    _lease: Option<Lease>,
     #[serde(rename = "meaning")]
     _meaning: Meaning,
     nonce: Nonce,

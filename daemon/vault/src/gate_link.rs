@@ -1,7 +1,8 @@
 //! The channel to one run of the gate, and the one key whose permits count while it lasts.
 
-use std::{cell::Cell, rc::Rc, time::Duration};
+use std::{cell::Cell, os::fd::OwnedFd, rc::Rc, time::Duration};
 
+use custody_service::beside;
 use custody_wire::{
     frame::{self, FrameError},
     permit::{Answer, Request},
@@ -25,7 +26,7 @@ const QUEUE: usize = crate::ALL_CALLS;
 #[derive(Debug)]
 pub(crate) struct Link {
     key: VerifyingKey,
-    queue: mpsc::Sender<Answer>,
+    queue: mpsc::Sender<(Answer, Option<OwnedFd>)>,
     durable: watch::Sender<Durable>,
     current: Cell<bool>,
     over: Notify,
@@ -80,9 +81,21 @@ impl Link {
         waited && self.is_current()
     }
 
+    /// Ready when this is no longer the gate that counts.
+    pub(crate) async fn ended(&self) {
+        let mut durable = self.durable.subscribe();
+        // A sender that is gone is a gate that is gone.
+        let _over = durable.wait_for(|it| it.over).await.is_ok();
+    }
+
     /// Sends an answer, unless nobody is there to read it.
     pub(crate) async fn answer(&self, answer: Answer) {
-        if self.is_current() && self.queue.send(answer).await.is_err() {
+        self.answer_with(answer, None).await;
+    }
+
+    /// The same with a descriptor beside it.
+    pub(crate) async fn answer_with(&self, answer: Answer, descriptor: Option<OwnedFd>) {
+        if self.is_current() && self.queue.send((answer, descriptor)).await.is_err() {
             tracing::debug!("the gate that asked is gone");
         }
     }
@@ -188,9 +201,12 @@ async fn read(mut from: OwnedReadHalf, vault: &Rc<Vault>, link: &Rc<Link>) -> Li
     }
 }
 
-async fn write(mut to: OwnedWriteHalf, mut answers: mpsc::Receiver<Answer>) -> LinkError {
-    while let Some(answer) = answers.recv().await {
-        if let Err(error) = frame::write_async(&mut to, &answer).await {
+async fn write(
+    mut to: OwnedWriteHalf,
+    mut answers: mpsc::Receiver<(Answer, Option<OwnedFd>)>,
+) -> LinkError {
+    while let Some((answer, descriptor)) = answers.recv().await {
+        if let Err(error) = beside::write(&mut to, &answer, descriptor.as_ref()).await {
             return LinkError::Channel(error);
         }
     }

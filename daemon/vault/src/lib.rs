@@ -17,8 +17,10 @@ mod custodyd;
 mod doubts;
 mod egress;
 mod gate_link;
+mod lease;
 mod locks;
 mod perform;
+mod places;
 mod policies;
 mod precondition;
 mod receipts;
@@ -27,6 +29,7 @@ mod resolver;
 mod reviewers;
 mod session;
 mod spent;
+mod stream;
 mod vault;
 mod verify;
 mod versions;
@@ -45,3 +48,9 @@ const SESSION_CALLS_MAX: u32 = 16;
 /// The most calls on their way over all sessions. Each holds its request and its answer, some
 /// 2 MiB at worst.
 const ALL_CALLS: usize = 256;
+
+/// The most streams of one session at once: each is one of its calls for as long as it lasts.
+const SESSION_STREAMS_MAX: u32 = 4;
+
+/// The same over all sessions: a quarter of all calls, so that who streams keeps nobody else from calling.
+const ALL_STREAMS_MAX: u32 = 64;

@@ -19,11 +19,12 @@ use gate::{
 use crate::{
     accept::{self, Accepted, Refusal},
     gate_link::Link,
+    lease,
     precondition::{self, Looked, PRECONDITION_FAILED},
     receipts::{ChainFailed, Cleared},
     vault::Vault,
     verify::{self, Subject},
-    worker::Performed,
+    worker::{Performed, Worker},
     workers::NoWorker,
 };
 
@@ -77,6 +78,9 @@ pub(crate) async fn perform(
             return Some(Answer::Refused { number, why });
         }
     };
+    if accepted.leased.is_some() {
+        return lease::open(vault, link, number, accepted).await;
+    }
     let progress = Progress::default();
     let ended = tokio::select! {
         biased;
@@ -95,31 +99,11 @@ async fn carry_out(
     progress: &Progress,
 ) -> Ended {
     let bound = &accepted.bound;
-    let Some(rules) = accepted.session.loaded.policy.credential(&bound.credential) else {
-        // `accept` saw it a moment ago, and policies do not change.
-        let why = format!("credential `{}` is not in the policy", bound.credential);
-        return Ended::Refused { why };
+    let (rules, worker, mut request) = match worker(vault, accepted).await {
+        Ok(found) => found,
+        Err(NotReady::Refused { why }) => return Ended::Refused { why },
+        Err(NotReady::NotSent { why }) => return Ended::Performed(Performed::NotSent { why }),
     };
-    let wanted = accepted.wanted(rules, &accepted.request.origin);
-    let worker = match vault.workers.find(wanted, vault.means()).await {
-        Ok(worker) => worker,
-        Err(error @ NoWorker::Egress(_)) => {
-            return Ended::Refused {
-                why: error.to_string(),
-            };
-        }
-        Err(error @ NoWorker::NotStarted { .. }) => {
-            return Ended::Performed(Performed::NotSent {
-                why: error.to_string(),
-            });
-        }
-    };
-    let Some(addresses) = worker.addresses(&accepted.request.origin) else {
-        return Ended::Performed(Performed::NotSent {
-            why: "the worker's egress does not have the origin".into(),
-        });
-    };
-    let mut request = accepted.http(addresses);
     let cleared = if accepted.idempotent || Mutant::VaultIntent.is_on() {
         Cleared::Idempotent
     } else {
@@ -162,25 +146,10 @@ async fn carry_out(
         Looked::Seen { .. } | Looked::Unasked => {}
     }
     // Nothing waits between these checks and the hand-over. What custodyd said by now counts.
-    vault.catch_up();
-    if let Err(why) = vault.credentials.borrow().find(&bound.credential) {
-        return Ended::Refused {
-            why: why.to_string(),
-        };
-    }
-    if !link.is_current() {
-        return Ended::Refused {
-            why: Refusal::GateGone.to_string(),
-        };
-    }
-    if accepted.session.is_over() {
-        return cut_short(progress);
-    }
-    // The worker's start and the way to disk took their time.
-    if vault.clock.boot_ns() >= accepted.expires {
-        return Ended::Refused {
-            why: Refusal::Permit(PermitError::Expired).to_string(),
-        };
+    match still_good(vault, link, accepted) {
+        Ok(()) => {}
+        Err(NotReady::Refused { why }) => return Ended::Refused { why },
+        Err(NotReady::NotSent { .. }) => return cut_short(progress),
     }
     progress.handed_over.set(true);
     let again = accepted.has_key.then(|| request.clone());
@@ -213,6 +182,70 @@ async fn carry_out(
         }
         (performed, _) => Ended::Performed(performed),
     }
+}
+
+/// Why nothing is handed over.
+pub(crate) enum NotReady {
+    /// Nothing was sent.
+    NotSent { why: String },
+    /// The permit is not acted on.
+    Refused { why: String },
+}
+
+/// The worker for a call, and the request as it sends it.
+pub(crate) async fn worker<'a>(
+    vault: &Vault,
+    accepted: &'a Accepted,
+) -> Result<(&'a Credential, Rc<Worker>, Http), NotReady> {
+    let label = &accepted.bound.credential;
+    let Some(rules) = accepted.session.loaded.policy.credential(label) else {
+        // `accept` saw it a moment ago, and policies do not change.
+        let why = format!("credential `{label}` is not in the policy");
+        return Err(NotReady::Refused { why });
+    };
+    let wanted = accepted.wanted(rules, &accepted.request.origin);
+    let worker = match vault.workers.find(wanted, vault.means()).await {
+        Ok(worker) => worker,
+        Err(error @ NoWorker::Egress(_)) => {
+            let why = error.to_string();
+            return Err(NotReady::Refused { why });
+        }
+        Err(error @ NoWorker::NotStarted { .. }) => {
+            let why = error.to_string();
+            return Err(NotReady::NotSent { why });
+        }
+    };
+    let Some(addresses) = worker.addresses(&accepted.request.origin) else {
+        let why = "the worker's egress does not have the origin".into();
+        return Err(NotReady::NotSent { why });
+    };
+    let request = accepted.http(addresses);
+    Ok((rules, worker, request))
+}
+
+/// Whether a call may still be handed over, by what custodyd and the gate have said up to now.
+pub(crate) fn still_good(
+    vault: &Rc<Vault>,
+    link: &Link,
+    accepted: &Accepted,
+) -> Result<(), NotReady> {
+    vault.catch_up();
+    let refused = |why: String| Err(NotReady::Refused { why });
+    if let Err(why) = vault.credentials.borrow().find(&accepted.bound.credential) {
+        return refused(why.to_string());
+    }
+    if !link.is_current() {
+        return refused(Refusal::GateGone.to_string());
+    }
+    if accepted.session.is_over() {
+        let why = "the session ended".into();
+        return Err(NotReady::NotSent { why });
+    }
+    // The worker's start and the way to disk took their time.
+    if vault.clock.boot_ns() >= accepted.expires {
+        return refused(Refusal::Permit(PermitError::Expired).to_string());
+    }
+    Ok(())
 }
 
 /// Sends the same request with the same key once more: what is in doubt stays so unless the target

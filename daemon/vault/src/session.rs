@@ -4,12 +4,14 @@ use std::{cell::Cell, rc::Rc};
 
 use tokio::sync::Notify;
 
-use crate::{policies::Loaded, versions::Versions};
+use crate::{places::Places, policies::Loaded, versions::Versions};
 
 /// A session that custodyd has opened.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) loaded: Rc<Loaded>,
+    /// Its streams.
+    pub(crate) streams: Places,
     /// What it last read of the things that it may change.
     pub(crate) versions: Versions,
     on_their_way: Cell<u32>,
@@ -22,6 +24,7 @@ impl Session {
     pub(crate) fn new(loaded: &Rc<Loaded>) -> Self {
         Self {
             loaded: Rc::clone(loaded),
+            streams: Places::new(crate::SESSION_STREAMS_MAX),
             versions: Versions::default(),
             on_their_way: Cell::new(0),
             ended: Cell::new(false),

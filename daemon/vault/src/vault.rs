@@ -37,6 +37,7 @@ use crate::{
     doubts::{Doubt, Doubts},
     gate_link::{self, Link},
     locks::Locks,
+    places::Places,
     policies::{self, Policies},
     receipts::Receipts,
     recover,
@@ -123,6 +124,8 @@ pub(crate) struct Vault {
     pub(crate) reviewers: RefCell<Reviewers>,
     pub(crate) spent: RefCell<Spent>,
     pub(crate) statements: RefCell<Spent>,
+    /// The streams of all sessions.
+    pub(crate) streams: Places,
     /// Boot time in nanoseconds and the host's in milliseconds, when it started.
     started: (u64, u64),
     pub(crate) workers: Workers,
@@ -229,6 +232,7 @@ fn start(config: Config, channel: OwnedFd) -> Result<Vault, VaultError> {
         spent: RefCell::new(Spent::new(SPENT_MAX)),
         started,
         statements: RefCell::new(Spent::new(approvals::STATEMENTS_MAX)),
+        streams: Places::new(crate::ALL_STREAMS_MAX),
         workers: Workers::default(),
         broken: RefCell::default(),
         breaks: Notify::new(),

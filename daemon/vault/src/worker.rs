@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
-use custody_service::reason;
+use custody_service::{beside, reason};
 use custody_sys::channel;
 use custody_wire::{
     agent::RESULT_CAP,
-    frame,
+    frame::{self, FrameError},
     perform::{Answer, Http, Placement, Request},
 };
 use gate::{
@@ -22,19 +22,24 @@ use gate::{
     origin::Origin,
 };
 use tokio::{
-    io::AsyncWriteExt as _,
     net::unix::{OwnedReadHalf, OwnedWriteHalf},
     sync::{mpsc, oneshot},
     time::{Instant, timeout},
 };
 
-use crate::receipts::Cleared;
+use crate::{
+    receipts::Cleared,
+    stream::{Heard, Open, Stream},
+};
 
 /// How long a worker may take to say that it is ready.
 const READY: Duration = Duration::from_secs(5);
 
 /// How much longer than the request's own timeout the vault waits: the worker says why itself.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// Why a worker ends that nobody holds.
+const NOT_NEEDED: &str = "nobody needs it";
 
 /// The longest media type that is passed on.
 const MEDIA_TYPE_MAX: usize = 255;
@@ -63,7 +68,8 @@ pub(crate) enum Performed {
 pub(crate) struct Worker {
     order: u64,
     addresses: BTreeMap<Origin, Vec<SocketAddr>>,
-    queue: mpsc::Sender<Request>,
+    queue: mpsc::Sender<Handed>,
+    streams: RefCell<HashMap<u64, Rc<Heard>>>,
     waiting: RefCell<HashMap<u64, oneshot::Sender<Performed>>>,
     next: Cell<u64>,
     born: Instant,
@@ -71,6 +77,13 @@ pub(crate) struct Worker {
     dead: Cell<bool>,
     /// Held so that the worker's pid is not another process's as long as we speak of it.
     _pid: OwnedFd,
+}
+
+/// A request on its way to the worker, and what goes beside it.
+#[derive(Debug)]
+struct Handed {
+    request: Request,
+    descriptor: Option<OwnedFd>,
 }
 
 /// What a worker starts with.
@@ -104,7 +117,13 @@ impl Worker {
         let (mut from, to) = stream.into_split();
         match timeout(READY, frame::read_async::<Answer>(&mut from)).await {
             Ok(Ok(Answer::Ready)) => {}
-            Ok(Ok(Answer::Done { .. } | Answer::Failed { .. })) => {
+            Ok(Ok(
+                Answer::Done { .. }
+                | Answer::Failed { .. }
+                | Answer::Opened { .. }
+                | Answer::Streamed { .. }
+                | Answer::Streaming { .. },
+            )) => {
                 return Err("the worker answered before it was asked".into());
             }
             Ok(Err(error)) => return Err(format!("the worker ended before it was ready: {error}")),
@@ -115,6 +134,7 @@ impl Worker {
             order: start.order,
             addresses: start.addresses,
             queue,
+            streams: RefCell::default(),
             waiting: RefCell::default(),
             next: Cell::new(1),
             born: Instant::now(),
@@ -158,7 +178,7 @@ impl Worker {
 
     /// Since when it performs nothing; `None` while it does.
     pub(crate) fn idle(&self) -> Option<Duration> {
-        let idle = self.waiting.borrow().is_empty();
+        let idle = self.waiting.borrow().is_empty() && self.streams.borrow().is_empty();
         idle.then(|| self.used.get().elapsed())
     }
 
@@ -176,6 +196,17 @@ impl Worker {
             let why = format!("the worker ended in mid-call: {}", reason::plain(why));
             // Whoever waits may have given up.
             drop(answered.send(Performed::InDoubt { why }));
+        }
+        for (_number, heard) in self.streams.borrow_mut().drain() {
+            heard.cut(why);
+        }
+    }
+
+    fn heard(&self, number: u64, tell: impl FnOnce(&Heard)) {
+        // Whoever waits may have given up.
+        let heard = self.streams.borrow().get(&number).map(Rc::clone);
+        if let Some(heard) = heard {
+            tell(&heard);
         }
     }
 
@@ -206,7 +237,10 @@ impl Worker {
             }
         };
         drop(self.waiting.borrow_mut().insert(number, answered));
-        place.send(Request::Http { number, request });
+        place.send(Handed {
+            request: Request::Http { number, request },
+            descriptor: None,
+        });
         let waiting = Waiting {
             worker: self,
             number,
@@ -229,6 +263,56 @@ impl Worker {
     }
 }
 
+impl Worker {
+    /// Opens a stream by a request that was checked and whose intent is in the chain; its body goes to `to`.
+    pub(crate) async fn stream(
+        self: &Rc<Self>,
+        request: Http,
+        to: OwnedFd,
+    ) -> Result<Open, Performed> {
+        let patience = Duration::from_millis(request.timeout_ms.into()).saturating_add(GRACE);
+        let number = self.next.get();
+        self.next.set(number.saturating_add(1));
+        self.used.set(Instant::now());
+        tracing::debug!(order = self.order, number, "a lease was handed over");
+        let place = match self.queue.try_reserve() {
+            Ok(place) if self.lives() => place,
+            Ok(_) | Err(_) => {
+                return Err(Performed::NotSent {
+                    why: "the worker takes no request; try again".into(),
+                });
+            }
+        };
+        let heard = Rc::new(Heard::default());
+        drop(self.streams.borrow_mut().insert(number, Rc::clone(&heard)));
+        place.send(Handed {
+            request: Request::Stream { number, request },
+            descriptor: Some(to),
+        });
+        Stream::new(Rc::clone(self), number, heard, patience)
+            .opened()
+            .await
+    }
+
+    /// No more of a stream.
+    pub(crate) fn cut(&self, number: u64) {
+        let cut = self.queue.try_send(Handed {
+            request: Request::Cut { number },
+            descriptor: None,
+        });
+        if cut.is_err() {
+            // It does not read: then it has no more of anything.
+            self.die("it does not take the end of a stream");
+        }
+    }
+
+    /// Nobody waits for the stream any more.
+    pub(crate) fn forget(&self, number: u64) {
+        self.used.set(Instant::now());
+        drop(self.streams.borrow_mut().remove(&number));
+    }
+}
+
 /// A request that is waited for; one that nobody waits for any more is forgotten.
 struct Waiting<'a> {
     worker: &'a Worker,
@@ -245,20 +329,30 @@ impl Drop for Waiting<'_> {
 /// Writes requests until nobody is left who makes one; says why if the worker stops reading first.
 async fn write(
     mut to: OwnedWriteHalf,
-    mut requests: mpsc::Receiver<Request>,
+    mut requests: mpsc::Receiver<Handed>,
     worker: &Weak<Worker>,
 ) -> Result<(), String> {
-    while let Some(request) = requests.recv().await {
-        match frame::frame(&request) {
-            Ok(bytes) => {
-                let written = to.write_all(&bytes).await;
-                written.map_err(|error| format!("it does not read: {error}"))?;
+    while let Some(Handed {
+        request,
+        descriptor,
+    }) = requests.recv().await
+    {
+        match beside::write(&mut to, &request, descriptor.as_ref()).await {
+            Ok(()) => {}
+            Err(error @ (FrameError::Closed | FrameError::Io(_))) => {
+                return Err(format!("it does not read: {}", reason::chain_of(&error)));
             }
             // Nothing of it was written: this request alone fails.
             Err(error) => {
-                if let (Request::Http { number, .. }, Some(worker)) = (&request, worker.upgrade()) {
-                    let why = error.to_string();
-                    worker.answered(*number, Performed::NotSent { why });
+                let why = error.to_string();
+                match (&request, worker.upgrade()) {
+                    (Request::Http { number, .. }, Some(worker)) => {
+                        worker.answered(*number, Performed::NotSent { why });
+                    }
+                    (Request::Stream { number, .. }, Some(worker)) => {
+                        worker.heard(*number, |it| it.failed(Performed::NotSent { why }));
+                    }
+                    (Request::Cut { .. } | Request::Hello { .. }, _) | (_, None) => {}
                 }
             }
         }
@@ -269,8 +363,34 @@ async fn write(
 /// Reads answers until the worker ends or breaks the protocol; says which.
 async fn read(mut from: OwnedReadHalf, worker: &Weak<Worker>) -> String {
     loop {
-        let (number, performed) = match frame::read_async(&mut from).await {
+        let answer = frame::read_async(&mut from).await;
+        let (number, performed) = match answer {
             Ok(Answer::Ready) => return "it said twice that it is ready".into(),
+            Ok(Answer::Opened { number, status }) => {
+                match worker.upgrade() {
+                    Some(worker) => worker.heard(number, |it| it.opened(status)),
+                    None => return NOT_NEEDED.into(),
+                }
+                continue;
+            }
+            Ok(Answer::Streaming { number, passed }) => {
+                match worker.upgrade() {
+                    Some(worker) => worker.heard(number, |it| it.passed(passed)),
+                    None => return NOT_NEEDED.into(),
+                }
+                continue;
+            }
+            Ok(Answer::Streamed {
+                number,
+                passed,
+                ended,
+            }) => {
+                match worker.upgrade() {
+                    Some(worker) => worker.heard(number, |it| it.ended(passed, ended)),
+                    None => return NOT_NEEDED.into(),
+                }
+                continue;
+            }
             Ok(Answer::Done {
                 number,
                 status,
@@ -306,9 +426,13 @@ async fn read(mut from: OwnedReadHalf, worker: &Weak<Worker>) -> String {
             Err(error) => return error.to_string(),
         };
         let Some(worker) = worker.upgrade() else {
-            return "nobody needs it".into();
+            return NOT_NEEDED.into();
         };
-        worker.answered(number, performed);
+        if worker.streams.borrow().contains_key(&number) {
+            worker.heard(number, |it| it.failed(performed));
+        } else {
+            worker.answered(number, performed);
+        }
     }
 }
 

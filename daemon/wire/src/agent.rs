@@ -1,8 +1,13 @@
 //! front ↔ gate: one typed call at a time from one session.
 //!
-//! The channel is the session's identity: no message names a session.
+//! The channel is the session's identity: no message names a session. Beside a frame from the gate there may
+//! be a descriptor (`custody_service::beside`).
 
-use gate::{digest::Digest, id::ToolName, record::Verification};
+use gate::{
+    digest::Digest,
+    id::ToolName,
+    record::{Ended, Verification},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::Message;
@@ -91,6 +96,27 @@ pub enum Answer {
         /// Why, and what would change it.
         why: String,
     },
+    /// The call was allowed, and its answer streams: its lease and whose words it brings are recorded, and
+    /// [`Answer::Stream`] came before.
+    Leased {
+        /// Of which call.
+        number: u64,
+        /// The call's digest.
+        call: Digest,
+        /// What the stream is called.
+        stream: u64,
+        /// The status of the effect (HTTP: the status code).
+        status: u16,
+        /// How long it may be read, in milliseconds.
+        ms: u32,
+    },
+    /// Unasked: a stream is over.
+    Over {
+        /// What it is called.
+        stream: u64,
+        /// How it ended. Where something of ours cut it, nothing more of it reaches the agent.
+        ended: Ended,
+    },
     /// The call was refused; nothing was performed.
     Refused {
         /// Of which call.
@@ -101,6 +127,11 @@ pub enum Answer {
         argument: Option<String>,
         /// Why, and what the agent may do.
         why: String,
+    },
+    /// Unasked: a stream of this session. Beside it: the descriptor over which its bytes come.
+    Stream {
+        /// What it is called: the position of the record that opened it.
+        stream: u64,
     },
     /// The tools of this session, in the order of their names.
     Tools {

@@ -2,7 +2,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use gate::id::{CredentialLabel, SessionId};
+use gate::{
+    digest::Digest,
+    id::{CredentialLabel, SessionId},
+    record::Ended,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -16,6 +20,11 @@ pub const CHANNEL_FD: i32 = 3;
 /// vault → effect.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum Request {
+    /// No more of a stream.
+    Cut {
+        /// Of which request.
+        number: u64,
+    },
     /// The first message. Beside it: a descriptor from which the credential is read, once.
     Hello {
         /// For which session.
@@ -27,6 +36,14 @@ pub enum Request {
     },
     /// Perform one HTTP request (RFC 9110). Redirects are not followed.
     Http {
+        /// Numbered by the vault.
+        number: u64,
+        /// The request, without the credential.
+        request: Http,
+    },
+    /// Perform one HTTP request, and hand on the answer's body as it comes. Beside it: the descriptor to
+    /// which it is written.
+    Stream {
         /// Numbered by the vault.
         number: u64,
         /// The request, without the credential.
@@ -106,8 +123,42 @@ pub enum Answer {
         /// Whether a byte of the request was on its way: then the effect may have happened.
         sent: bool,
     },
+    /// The head of a stream's answer is here; its body follows over the descriptor.
+    Opened {
+        /// Of which request.
+        number: u64,
+        /// The status code.
+        status: u16,
+    },
     /// The credential was read and is usable.
     Ready,
+    /// A stream that is opened is over.
+    Streamed {
+        /// Of which request.
+        number: u64,
+        /// What was handed on.
+        passed: Passed,
+        /// How it ended.
+        ended: Ended,
+    },
+    /// So much of a stream was handed on, and it goes on.
+    Streaming {
+        /// Of which request.
+        number: u64,
+        /// What was handed on.
+        passed: Passed,
+    },
+}
+
+/// What was handed on of a stream.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Deserialize, Serialize)]
+pub struct Passed {
+    /// How many bytes, after scrubbing.
+    pub bytes: u64,
+    /// How many times the credential stood in them and was taken out.
+    pub scrubbed: u32,
+    /// Their SHA-256.
+    pub sha256: Digest,
 }
 
 impl Message for Answer {

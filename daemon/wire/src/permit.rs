@@ -1,6 +1,9 @@
 //! gate ↔ vault: permits, and what came of them.
 
-use gate::{digest::Digest, record::Verification};
+use gate::{
+    digest::Digest,
+    record::{Streamed, Verification},
+};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -79,12 +82,29 @@ pub enum Answer {
         /// This run of the vault, drawn at random.
         epoch: [u8; 16],
     },
+    /// A lease is opened: its server has answered. Beside it: the descriptor over which the body comes, for
+    /// the front. [`Answer::Streamed`] follows.
+    Opened {
+        /// Of which request.
+        number: u64,
+        /// The status of the effect (HTTP: the status code).
+        status: u16,
+    },
     /// The vault did not act on the permit.
     Refused {
         /// Of which request.
         number: u64,
         /// Why.
         why: String,
+    },
+    /// A lease that was opened is over. The receipt is written.
+    Streamed {
+        /// Of which request.
+        number: u64,
+        /// The receipt's digest in the vault's chain.
+        receipt: Digest,
+        /// What came over it.
+        stream: Streamed,
     },
 }
 

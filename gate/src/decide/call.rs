@@ -25,6 +25,7 @@ use crate::{
     mutant::Mutant,
     origin::Origin,
     policy::{ActionClass, Answer, Branch, Commit, OnTaint, Policy, Risk, Tool},
+    record::Opening,
     request,
     session::Facts,
 };
@@ -110,6 +111,7 @@ pub(super) fn judge(
         grounds,
         idempotent: tool.idempotent,
         meaning,
+        opens: Opening::of(tool),
         policy: policy.hash(),
         call,
     };

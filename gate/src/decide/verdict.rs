@@ -15,8 +15,10 @@ use crate::{
     chain::Place,
     digest::Digest,
     id::{ArgumentName, CredentialLabel, ToolName},
+    lease::Lease,
     meaning::Meaning,
     policy::{ActionClass, Authority, OnTaint, OriginClass, Risk, Role},
+    record::Opening,
     session::Taint,
 };
 
@@ -30,6 +32,7 @@ pub(super) struct Judged {
     pub(super) grounds: Grounds,
     pub(super) idempotent: bool,
     pub(super) meaning: Meaning,
+    pub(super) opens: Option<Opening>,
     pub(super) policy: Digest,
 }
 
@@ -75,6 +78,16 @@ impl Allowed {
     /// Whether it may be repeated without another effect.
     pub const fn idempotent(&self) -> bool {
         self.judged.idempotent
+    }
+
+    /// The lease that it needs; none where its answer is released whole.
+    pub fn lease(&self) -> Option<&Lease> {
+        self.opens().map(|it| &it.lease)
+    }
+
+    /// What is recorded of its opening; none where its answer is released whole.
+    pub const fn opens(&self) -> Option<&Opening> {
+        self.judged.opens.as_ref()
     }
 
     /// What it means, and on whose word.

@@ -398,6 +398,12 @@ pub enum Problem {
         /// The authority.
         authority: &'static str,
     },
+    /// A tool that cannot stream.
+    #[error("{why}")]
+    Stream {
+        /// Why, and what to write.
+        why: &'static str,
+    },
     /// A sum of something that is no amount.
     #[error(
         "a sum is of an argument of type `integer` or `number` with `min` 0 or more, and at most a \

@@ -8,7 +8,7 @@ use alloc::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Body, Reviewer, SignedStatement, UnixMillis, Verification, Why};
+use super::{Body, Opening, Reviewer, SignedStatement, Streamed, UnixMillis, Verification, Why};
 use crate::{
     approval,
     chain::{ChainName, Place},
@@ -45,6 +45,10 @@ pub enum Decision {
         grounds: Grounds,
         /// What the call means, and on whose word.
         meaning: Meaning,
+        /// The lease that it opens, if it does: its label is written here, and is on disk, before a byte
+        /// reaches the agent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        opens: Option<Opening>,
         /// The policy's digest.
         policy: Digest,
         /// The session.
@@ -307,6 +311,23 @@ pub enum Decision {
         /// The program's version.
         version: String,
     },
+    /// A lease that was opened is over.
+    Streamed {
+        /// When.
+        at: UnixMillis,
+        /// The call's digest.
+        call: Digest,
+        /// The record of the decision, which opened it.
+        decision: Place,
+        /// The receipt's digest.
+        receipt: Digest,
+        /// The session.
+        session: SessionId,
+        /// What came over it.
+        stream: Streamed,
+        /// The tool.
+        tool: ToolName,
+    },
     /// A turn ended: what was deferred in it was decided on.
     TurnEnded {
         /// When.
@@ -336,7 +357,7 @@ pub struct Scene<'a> {
 }
 
 impl Decision {
-    /// The record of an allowed call.
+    /// The record of an allowed call, and with it of the lease that it opens.
     pub fn allowed(scene: &Scene<'_>, allowed: &Allowed) -> Self {
         Self::Allowed {
             at: scene.at,
@@ -346,6 +367,7 @@ impl Decision {
             digest: allowed.digest(),
             grounds: allowed.grounds().clone(),
             meaning: allowed.meaning().clone(),
+            opens: allowed.opens().cloned(),
             policy: allowed.policy(),
             session: scene.session,
         }
@@ -480,6 +502,7 @@ impl Decision {
             | Self::Refused { session, .. }
             | Self::ReviewerRefused { session, .. }
             | Self::Said { session, .. }
+            | Self::Streamed { session, .. }
             | Self::TurnEnded { session, .. } => Some(*session),
             Self::Started { .. } => None,
         }

@@ -4,7 +4,7 @@ use alloc::{string::String, vec::Vec};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Body, UnixMillis, Verification, Why};
+use super::{Body, Streamed, UnixMillis, Verification, Why};
 use crate::{
     chain::{ChainName, Place},
     digest::Digest,
@@ -18,8 +18,8 @@ use crate::{
 #[derive(Clone, Debug, Eq, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Effect {
-    /// An effect that is not idempotent is about to be performed. If no receipt names this line,
-    /// the effect is in doubt.
+    /// An effect that is not idempotent is about to be performed, or a lease to be opened. If no receipt
+    /// names this line, the effect is in doubt.
     Intent {
         /// When.
         at: UnixMillis,
@@ -174,6 +174,8 @@ pub enum Outcome {
         /// Why.
         why: Why,
     },
+    /// A lease was opened, and is over.
+    Streamed(Streamed),
 }
 
 /// What was looked at before an effect was done.

@@ -6,6 +6,7 @@
 
 mod decision;
 mod effect;
+mod stream;
 mod verification;
 
 use alloc::string::String;
@@ -20,6 +21,7 @@ use crate::{
 
 pub use decision::{Decision, Scene};
 pub use effect::{Approval, Bound, Effect, Freshness, Outcome};
+pub use stream::{Ended, Opening, Streamed};
 pub use verification::{Finding, Verification};
 
 /// What a line says.

@@ -109,6 +109,8 @@ impl Facts {
         let mut facts = Self {
             // What was approved was approved for the session that asked; what was refused stays refused.
             approvals: self.approvals.refusals(),
+            // Its index begins empty: what untrusted text the other one read, it has not.
+            blind: self.blind || !self.taint.is_empty(),
             boundary: boundary.unwrap_or(self.boundary),
             caller: self.caller,
             history: History::default(),
@@ -153,7 +155,9 @@ impl Facts {
     pub fn tainted_as(&mut self, above: &Self) {
         if !above.taint.is_subset(&self.taint) {
             self.taint.extend(above.taint.iter().cloned());
+            self.blind = true;
         }
+        self.blind |= above.blind;
     }
 
     /// The owned sets that are given: the session's own, but for those of which less is said.

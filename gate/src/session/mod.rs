@@ -50,6 +50,8 @@ pub use scope::{Scope, ScopeError, ToolScope};
 #[derive(Clone, Debug)]
 pub struct Facts {
     approvals: Approvals,
+    /// Whether untrusted text came in that the index does not have.
+    blind: bool,
     boundary: Boundary,
     caller: Option<u32>,
     history: History,
@@ -142,6 +144,7 @@ impl Facts {
         }
         let mut facts = Self {
             approvals: Approvals::default(),
+            blind: false,
             boundary: boundary.unwrap_or(reach),
             caller,
             history: History::default(),

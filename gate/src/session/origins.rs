@@ -159,6 +159,11 @@ impl Facts {
         self.lineage.usage()
     }
 
+    /// Whether untrusted text came in that the index does not have: then what nothing has may be of it.
+    pub const fn is_blind(&self) -> bool {
+        self.blind
+    }
+
     /// Why the session takes no more calls, if so.
     pub fn saturated(&self) -> Option<String> {
         self.lineage.saturated().map(|it| it.to_string())

@@ -15,6 +15,7 @@ use crate::{
     lineage::{self, Source, squash},
     mutant::Mutant,
     policy::{FieldLabel, Label, Place, Policy, Risk, Tool},
+    record::Opening,
     selection::{Performed, Step},
     task_words::TaskWords,
 };
@@ -194,6 +195,16 @@ impl Facts {
     /// Words in which a call failed reach the agent: as its result would.
     pub fn record_words(&mut self, policy: &Policy, call: &Call, words: &str) -> Label {
         self.record_result(policy, call, &Value::Text(words.replace('\0', "\u{fffd}")))
+    }
+
+    /// A stream of `opening` begins to reach the agent. Its text passes by: an untrusted one taints the
+    /// session, and from then on a value that nothing has may be that text's.
+    pub fn record_stream(&mut self, tool: &ToolName, opening: &Opening) -> Label {
+        if opening.label == Label::Trusted || Mutant::GateLeaseLabel.is_on() {
+            return Label::Trusted;
+        }
+        self.blind = true;
+        self.record_taint(tool)
     }
 
     fn record_taint(&mut self, tool: &ToolName) -> Label {

@@ -15,6 +15,7 @@ mod documented;
 mod ground;
 mod json;
 mod laws;
+mod lease;
 mod lineage;
 mod meaning;
 mod office;

@@ -63,7 +63,11 @@ fn drive(
     )?;
     match hear::<perform::Answer>(channel, report)? {
         perform::Answer::Ready => report.heard(b"the connector is ready\n"),
-        other @ (perform::Answer::Done { .. } | perform::Answer::Failed { .. }) => {
+        other @ (perform::Answer::Done { .. }
+        | perform::Answer::Failed { .. }
+        | perform::Answer::Opened { .. }
+        | perform::Answer::Streamed { .. }
+        | perform::Answer::Streaming { .. }) => {
             report.words("hello", format!("{other:?}"));
             return None;
         }
@@ -94,7 +98,10 @@ fn drive(
             report.words("the connector", why);
             None
         }
-        perform::Answer::Ready => None,
+        perform::Answer::Opened { .. }
+        | perform::Answer::Ready
+        | perform::Answer::Streamed { .. }
+        | perform::Answer::Streaming { .. } => None,
     }
 }
 

@@ -96,6 +96,7 @@ fn ledger() -> Ledger {
                 taint: [].into(),
             },
             meaning: Meaning::default(),
+            opens: None,
             policy,
             session,
         })

@@ -77,6 +77,11 @@ impl Scrubber {
         self.hold_back
     }
 
+    /// How often the credential was found and taken out.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
     /// Takes the next chunk and puts what may be released behind `out`.
     pub fn push(&mut self, chunk: &[u8], out: &mut Vec<u8>) {
         self.held.extend_from_slice(chunk);

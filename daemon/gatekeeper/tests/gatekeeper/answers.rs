@@ -158,7 +158,12 @@ fn said(answer: &Answer) -> &'static str {
         Answer::Failed { in_doubt: true, .. } => "in doubt",
         Answer::Failed { .. } => "failed",
         Answer::Refused { .. } => "refused",
-        Answer::Done { .. } | Answer::Held { .. } | Answer::Tools { .. } => "another",
+        Answer::Done { .. }
+        | Answer::Held { .. }
+        | Answer::Leased { .. }
+        | Answer::Over { .. }
+        | Answer::Stream { .. }
+        | Answer::Tools { .. } => "another",
     }
 }
 

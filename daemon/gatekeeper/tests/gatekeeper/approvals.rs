@@ -66,6 +66,9 @@ fn done(front: &mut Front, tool: &str, arguments: &str) -> Vec<u8> {
         other @ (Answer::Failed { .. }
         | Answer::Held { .. }
         | Answer::Refused { .. }
+        | Answer::Leased { .. }
+        | Answer::Over { .. }
+        | Answer::Stream { .. }
         | Answer::Tools { .. }) => panic!("{other:?}"),
     }
 }

@@ -140,7 +140,12 @@ fn move_money(front: &mut Front, vault: &mut Vault, from: &str, amount: u64) -> 
             None
         }
         Answer::Refused { rule, .. } => Some(rule),
-        other @ (Answer::Failed { .. } | Answer::Held { .. } | Answer::Tools { .. }) => {
+        other @ (Answer::Failed { .. }
+        | Answer::Held { .. }
+        | Answer::Leased { .. }
+        | Answer::Over { .. }
+        | Answer::Stream { .. }
+        | Answer::Tools { .. }) => {
             panic!("{other:?}")
         }
     }

@@ -593,6 +593,9 @@ impl Front {
             other @ (Answer::Done { .. }
             | Answer::Failed { .. }
             | Answer::Refused { .. }
+            | Answer::Leased { .. }
+            | Answer::Over { .. }
+            | Answer::Stream { .. }
             | Answer::Tools { .. }) => panic!("{other:?}"),
         }
     }
@@ -629,6 +632,9 @@ impl Front {
             other @ (Answer::Done { .. }
             | Answer::Failed { .. }
             | Answer::Held { .. }
+            | Answer::Leased { .. }
+            | Answer::Over { .. }
+            | Answer::Stream { .. }
             | Answer::Tools { .. }) => {
                 panic!("{other:?}")
             }

@@ -109,6 +109,7 @@ pub(crate) fn allowed(n: u64) -> Decision {
             taint: [].into(),
         },
         meaning: gate::meaning::Meaning::default(),
+        opens: None,
         policy: digest(1_000),
         session: SessionId(7),
     }

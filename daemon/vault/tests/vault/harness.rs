@@ -20,7 +20,7 @@ use std::{
     time::Duration,
 };
 
-use custody_service::{clock::Clock, folders::Folders};
+use custody_service::{beside::Incoming, clock::Clock, folders::Folders};
 use custody_sys::{channel, memfd};
 use custody_vault::{Config, VaultError};
 use custody_wire::{
@@ -115,6 +115,8 @@ pub(crate) struct Gate {
     pub(crate) epoch: [u8; 16],
     to: tokio::net::unix::OwnedWriteHalf,
     answers: mpsc::UnboundedReceiver<Answer>,
+    /// What came beside the answers.
+    streams: mpsc::UnboundedReceiver<OwnedFd>,
     next: u64,
 }
 
@@ -212,6 +214,23 @@ timeout_ms = 1000
 authority = "payload"
 type = "string"
 max_length = 60000
+
+[tools.follow]
+description = "Follows a note while it is written."
+credential = "api"
+risk = "read"
+idempotent = true
+
+[tools.follow.request]
+method = "GET"
+url = "http://127.0.0.1:{port}/v1/notes/{{id}}"
+stream = true
+timeout_ms = 2000
+answer_max_bytes = 100000
+
+[tools.follow.arguments.id]
+authority = "payload"
+type = "string"
 
 [tools.transfer]
 description = "Moves money; a reviewer signs each."
@@ -573,6 +592,22 @@ impl Bench {
         self.wish("send", serde_json::json!({ "text": text }))
     }
 
+    /// A wish for a stream of the note `id`, under the lease that the policy gives.
+    pub(crate) fn follow(&self, id: &str) -> Wish {
+        let origin = format!("http://{}", self.server.address);
+        let lease = serde_json::json!({ "bytes": 100_000, "ms": 2_000, "origin": origin });
+        let wish = self.wish("follow", serde_json::json!({ "id": id }));
+        wish.with("lease", lease)
+    }
+
+    /// Asks for a stream, and has it.
+    pub(crate) async fn lease(&mut self, wish: &Wish) -> UnixStream {
+        match self.ask(wish).await {
+            Answer::Opened { status: 200, .. } => self.gate.stream(),
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Asks, with the decision's record on disk, and waits for the answer.
     pub(crate) async fn ask(&mut self, wish: &Wish) -> Answer {
         let signed = wish.signed(&self.gate.key);
@@ -710,7 +745,8 @@ impl Gate {
     async fn meet(custodyd: &OwnedFd, key: SigningKey) -> Self {
         let (ours, theirs) = channel::pair_stream().unwrap();
         notify(custodyd, &VaultNotice::Gate, &[&theirs]);
-        let (mut from, mut to) = stream(ours).into_split();
+        let (from, mut to) = stream(ours).into_split();
+        let mut from = Incoming::new(from);
         let permit_key = VerifyingKey::from(&key).to_bytes();
         frame::write_async(&mut to, &Request::Hello { permit_key })
             .await
@@ -720,8 +756,12 @@ impl Gate {
             panic!("no hello");
         };
         let (answered, answers) = mpsc::unbounded_channel();
+        let (brought, streams) = mpsc::unbounded_channel();
         drop(tokio::task::spawn_local(async move {
             while let Ok(answer) = frame::read_async(&mut from).await {
+                if let Some(fd) = from.descriptor() {
+                    drop(brought.send(fd));
+                }
                 if answered.send(answer).is_err() {
                     return;
                 }
@@ -733,6 +773,7 @@ impl Gate {
             epoch,
             to,
             answers,
+            streams,
             next: 1,
         }
     }
@@ -769,6 +810,11 @@ impl Gate {
             .await
             .expect("an answer in time")
             .expect("an open channel")
+    }
+
+    /// What came beside the last answer.
+    pub(crate) fn stream(&mut self) -> UnixStream {
+        stream(self.streams.try_recv().expect("a descriptor"))
     }
 
     /// No answer comes; the channel may be closed.

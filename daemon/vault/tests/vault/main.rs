@@ -13,6 +13,7 @@ mod approvals;
 mod effects;
 mod freshness;
 mod harness;
+mod leases;
 mod permits;
 mod program;
 mod read_back;

@@ -6,6 +6,7 @@ mod kind;
 mod meaning;
 mod request;
 mod selector;
+mod stream;
 mod uses;
 mod verify;
 
@@ -197,6 +198,7 @@ fn tool(policy: &Rules, tool: &Tool) -> Result<(), Fault> {
     meaning::meaning(policy, tool).map_err(|it| it.under(&["meaning"]))?;
     selector::selector(tool)?;
     request::request(&tool.request, credential).map_err(|it| it.under(&["request"]))?;
+    stream::stream(tool)?;
     uses::uses(tool)?;
     request::on_floor(tool, credential).map_err(|it| it.under(&["request"]))?;
     if tool.idempotency_key {

@@ -14,9 +14,20 @@ use crate::{
 };
 
 pub(super) fn request(template: &Template, credential: &Credential) -> Result<(), Fault> {
-    range(template.timeout_ms, 1, 600_000, &["timeout_ms"])?;
-    // What reaches an agent at most (`custody_wire::agent::RESULT_CAP`).
-    range(template.answer_max_bytes, 1, 1 << 20, &["answer_max_bytes"])?;
+    // Whole, what reaches an agent at most (`custody_wire::agent::RESULT_CAP`); a stream is held by nobody,
+    // and its lease ends with the hour.
+    let (most_ms, most_bytes) = if template.stream {
+        (3_600_000, 1 << 30)
+    } else {
+        (600_000, 1 << 20)
+    };
+    range(template.timeout_ms, 1, most_ms, &["timeout_ms"])?;
+    range(
+        template.answer_max_bytes,
+        1,
+        most_bytes,
+        &["answer_max_bytes"],
+    )?;
     if template.body.is_some() && !template.method.has_body() {
         return Err(Problem::Body {
             method: template.method,

@@ -100,13 +100,14 @@ pub(super) fn precondition(
                         .is_some_and(|it| it.kind == argument.kind && !it.optional)
                 };
                 it.request.method == Method::Get
+                    && !it.request.stream
                     && it.credential == tool.credential
                     && needed.into_iter().all(same)
             });
             if of.is_none() {
                 return Err(Problem::Verify {
-                    why: "name a tool of this policy that reads by GET with the same credential, and \
-                          whose arguments this tool has too, of the same types",
+                    why: "name a tool of this policy that reads by GET with the same credential and does not \
+                          stream, and whose arguments this tool has too, of the same types",
                 }
                 .at(&["last_read", "tool"]));
             }

@@ -222,6 +222,8 @@ pub(in crate::policy) struct RequestTable {
     pub(in crate::policy) timeout_ms: u32,
     #[serde(default = "answer_max_bytes")]
     pub(in crate::policy) answer_max_bytes: u32,
+    #[serde(default)]
+    pub(in crate::policy) stream: bool,
 }
 
 /// What an HTTP client that a person waits for gives up after.

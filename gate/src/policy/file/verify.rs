@@ -65,6 +65,7 @@ impl ReadTable {
             body: None,
             timeout_ms: self.timeout_ms,
             answer_max_bytes: self.answer_max_bytes,
+            stream: false,
         };
         (request, self.expect, self.status)
     }

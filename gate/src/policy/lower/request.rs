@@ -38,6 +38,7 @@ pub(super) fn request(table: RequestTable) -> Result<Template, Fault> {
         origin: url.origin,
         path: url.path,
         query: url.query,
+        stream: table.stream,
         timeout_ms: table.timeout_ms,
     })
 }
