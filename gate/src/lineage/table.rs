@@ -66,6 +66,14 @@ impl Table {
         held(bucket, low, first)
     }
 
+    /// Reads an entry near where `hash` is, and gives it: who asks for many of them before he pushes them
+    /// has the processor fetch many at once.
+    pub(super) fn touch(&self, hash: u64) -> u64 {
+        let bucket = self.buckets.get(self.bucket(hash));
+        let entry = bucket.and_then(|bucket| bucket.get(near(bucket, hash)));
+        entry.copied().unwrap_or(0)
+    }
+
     /// How many bytes of memory it takes.
     pub(super) const fn bytes(&self) -> usize {
         let entries = self.reserved.saturating_mul(size_of::<u64>());
@@ -116,12 +124,16 @@ impl Table {
     }
 }
 
-/// The entry that `hash` has without a place, and where the first one of its list is. Fingerprints
-/// are even, so that the place is near where it should be by its share of all fingerprints.
+/// About where `hash` is. Fingerprints are even, so that the place is near where it should be by its
+/// share of all fingerprints.
+const fn near(bucket: &[u64], hash: u64) -> usize {
+    index((hash >> 32).saturating_mul(bucket.len() as u64) >> 32)
+}
+
+/// The entry that `hash` has without a place, and where the first one of its list is.
 fn find(bucket: &[u64], hash: u64) -> (u64, usize) {
     let low = hash & !PLACE;
-    let share = (low >> 32).saturating_mul(bucket.len() as u64) >> 32;
-    let mut first = index(share);
+    let mut first = near(bucket, hash);
     while bucket.get(first).is_some_and(|entry| *entry < low) {
         first = first.saturating_add(1);
     }
