@@ -77,24 +77,29 @@ pub struct Custodyd {
     waiting: Arc<Mutex<HashMap<SessionId, mpsc::UnboundedSender<Notice>>>>,
     serve: Arc<Notify>,
     heeded: Arc<Mutex<HashMap<u64, Heeds>>>,
+    pages: mpsc::UnboundedSender<OwnedFd>,
     next: Arc<AtomicU64>,
 }
 
 impl Custodyd {
-    /// Over `channel`, one of a SOCK_SEQPACKET pair.
+    /// Over `channel`, one of a SOCK_SEQPACKET pair; and the channel of each page that is started.
     ///
     /// # Errors
     /// When it cannot be made non-blocking and polled.
-    pub fn new(channel: OwnedFd) -> io::Result<Self> {
+    pub fn new(channel: OwnedFd) -> io::Result<(Self, mpsc::UnboundedReceiver<OwnedFd>)> {
         let channel = net::UnixStream::from(channel);
         channel.set_nonblocking(true)?;
-        Ok(Self {
+        // custodyd starts a page every few seconds at most.
+        let (pages, started) = mpsc::unbounded_channel();
+        let custodyd = Self {
             channel: Arc::new(UnixStream::from_std(channel)?),
             waiting: Arc::default(),
             serve: Arc::default(),
             heeded: Arc::default(),
+            pages,
             next: Arc::new(AtomicU64::new(1)),
-        })
+        };
+        Ok((custodyd, started))
     }
 
     /// Gives an order, with what goes beside it.
@@ -196,6 +201,13 @@ impl Custodyd {
                 return;
             }
             ControlNotice::Ended { session, end } => (session, Notice::Ended(end), true),
+            ControlNotice::Page => {
+                for fd in fds {
+                    // Without anybody who serves it this program ends.
+                    drop(self.pages.send(fd));
+                }
+                return;
+            }
             ControlNotice::Refused { session, refusal } => {
                 (session, Notice::Refused(refusal), true)
             }

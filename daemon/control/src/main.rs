@@ -1,6 +1,6 @@
 //! custody-control: see the library.
 
-use std::{os::unix::net, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{net::SocketAddr, os::unix::net, path::PathBuf, process::ExitCode, sync::Arc};
 
 use anyhow::Context as _;
 use clap::Parser as _;
@@ -8,7 +8,7 @@ use custody_config::Config;
 use custody_control::{
     custodyd::Custodyd,
     opening::Gate,
-    reviews::{self, Desk, PageAt},
+    reviews::{self, Desk},
     serve::{Service, THREADS_MAX, serve},
     sessions::Sessions,
 };
@@ -35,9 +35,9 @@ struct Arguments {
     /// The folder where approvals are kept
     #[arg(long)]
     approvals: PathBuf,
-    /// The uid of the page's program, and where the page listens
-    #[arg(long, num_args = 2, value_names = ["UID", "ADDRESS"])]
-    page: Vec<String>,
+    /// Where the reviewers' page listens, if there is one
+    #[arg(long, value_name = "ADDRESS")]
+    page: Option<SocketAddr>,
     /// The folder of the compiled policies
     #[arg(long)]
     policies: PathBuf,
@@ -74,14 +74,13 @@ fn run() -> anyhow::Result<()> {
     // here. A process that exits closes without lingering (inet_release(), net/ipv4/af_inet.c).
     let runtime: &'static _ = Box::leak(Box::new(runtime));
     runtime.block_on(async {
-        let custodyd = Custodyd::new(channel).context("the channel to custodyd")?;
+        let (custodyd, pages) = Custodyd::new(channel).context("the channel to custodyd")?;
         let listener = UnixListener::from_std(listener).context("the operators' listener")?;
         let gate = UnixStream::from_std(gate).context("the channel to the gate")?;
         let (gate, unasked, gate_carried) = Gate::connect(gate);
         // One daemon has one runtime folder: custodyd holds a lock in it.
         let instance = arguments.policies.display().to_string();
-        let page = page_at(&arguments.page)?;
-        let (desk, telling) = Desk::open(&arguments.approvals, instance, &config, page);
+        let (desk, telling) = Desk::open(&arguments.approvals, instance, &config, arguments.page);
         drop(tokio::spawn(telling));
         let service = Arc::new(Service {
             access: config.access,
@@ -98,8 +97,10 @@ fn run() -> anyhow::Result<()> {
             .await
             .context("the channel to custodyd")?;
         let desk = reviews::carry(Arc::clone(&service), unasked);
+        let page = reviews::serve_pages(Arc::clone(&service), pages);
         tokio::select! {
             () = desk => anyhow::bail!("the gate is gone"),
+            () = page => anyhow::bail!("custodyd is gone"),
             why = custodyd.carry() => Err(why).context("custodyd is gone"),
             why = gate_carried => Err(why).context("the gate is gone"),
             // Until then whoever connects waits in the listener's queue.
@@ -109,14 +110,4 @@ fn run() -> anyhow::Result<()> {
             } => match never {},
         }
     })
-}
-
-fn page_at(said: &[String]) -> anyhow::Result<Option<PageAt>> {
-    let [uid, address] = said else {
-        return Ok(None);
-    };
-    Ok(Some(PageAt {
-        uid: uid.parse().context("the uid of the page's program")?,
-        address: address.parse().context("where the page listens")?,
-    }))
 }

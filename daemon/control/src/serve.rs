@@ -184,17 +184,12 @@ async fn obey(service: &Service, client: &mut Client, caller: &Caller) -> Result
                 let answer = reviews::approve(service, caller, of, scope, signed).await;
                 client.send(&answer, &[]).await?;
             }
-            Request::Enter { token } => {
-                let answer = reviews::enter(service, caller, token);
-                client.send(&answer, &[]).await?;
-            }
             Request::Login => {
                 let answer = reviews::login(service, caller);
                 client.send(&answer, &[]).await?;
             }
-            Request::Page { ticket, what } => {
-                let answer = reviews::ask(service, caller, ticket, *what).await;
-                client.send(&answer, &[]).await?;
+            Request::Enter { .. } | Request::Page { .. } => {
+                client.send(&reviews::not_the_page(), &[]).await?;
             }
             Request::Pending { after, all } => {
                 let answer = reviews::list(service, caller, after, all).await;

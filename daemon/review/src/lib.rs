@@ -2,7 +2,8 @@
 //!
 //! A browser on this host shows what `custody show` shows, from the same sheet, and sends what `custody
 //! approve` sends. The program has a uid of its own and no rights: it asks custody-control with a ticket
-//! that control gave to a reviewer at the control socket, and control does what that reviewer may.
+//! that control gave to a reviewer at the control socket, and control does what that reviewer may. custodyd
+//! makes its listener and its channel to control; it makes no socket and opens no file.
 //!
 //! | module | what |
 //! |---|---|

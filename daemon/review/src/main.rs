@@ -1,37 +1,40 @@
 //! custody-review: see the library.
 
-use std::{net, os::fd::OwnedFd, path::PathBuf, process::ExitCode, sync::Arc};
+use std::{
+    net,
+    os::{fd::OwnedFd, unix},
+    process::ExitCode,
+    sync::Arc,
+};
 
 use anyhow::Context as _;
-use clap::Parser as _;
 use custody_review::{
     control::Control,
     serve::{Page, serve},
 };
 use custody_service::begin;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixStream};
 
-/// The listener, made by whoever starts this program: it makes no socket of the network itself.
+/// The listener, made by custodyd: this program makes no socket of the network.
 const LISTENER_FD: i32 = 3;
 
-/// What the starter says on the command line.
-#[derive(clap::Parser, Debug)]
-#[command(version, about = "The reviewers' page; custodyd starts it")]
-struct Arguments {
-    /// The operators' socket
-    #[arg(long)]
-    socket: PathBuf,
-}
+/// The channel to control, made by custodyd too.
+const CONTROL_FD: i32 = 4;
 
 fn main() -> ExitCode {
     begin::main("custody-review", run)
 }
 
+/// Serves until control is gone: custodyd starts another page with another control.
 fn run() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
     let listener: OwnedFd = begin::inherited(LISTENER_FD, "the page's listener")?;
+    let control: OwnedFd = begin::inherited(CONTROL_FD, "the channel to control")?;
     let listener = net::TcpListener::from(listener);
     listener.set_nonblocking(true).context("the listener")?;
+    let control = unix::net::UnixStream::from(control);
+    control
+        .set_nonblocking(true)
+        .context("the channel to control")?;
     let address = listener.local_addr().context("the listener")?;
     anyhow::ensure!(
         address.ip().is_loopback(),
@@ -43,10 +46,16 @@ fn run() -> anyhow::Result<()> {
         .context("tokio")?;
     runtime.block_on(async {
         let listener = TcpListener::from_std(listener).context("the listener")?;
+        let control = UnixStream::from_std(control).context("the channel to control")?;
+        let (control, carried) = Control::connect(control);
         let page = Arc::new(Page {
-            control: Control::new(arguments.socket),
+            control,
             authority: address.to_string(),
         });
-        match serve(page, listener).await {}
+        tracing::info!(%address, "serving");
+        tokio::select! {
+            never = serve(page, listener) => match never {},
+            why = carried => Err(why).context("control is gone"),
+        }
     })
 }

@@ -247,6 +247,7 @@ mod tests {
             control: Ids::same(901),
             gate: Ids::same(902),
             resolver: Ids::same(903),
+            review: None,
             vault: Ids::same(904),
         }
     }

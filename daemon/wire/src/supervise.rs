@@ -118,6 +118,9 @@ pub enum ControlNotice {
         /// Done, or why not.
         outcome: Result<(), String>,
     },
+    /// The reviewers' page was started. Beside it: the channel to it, a stream of
+    /// [`Request`](crate::operator::Request)s and answers in their order. Whoever speaks there is the page.
+    Page,
     /// The session did not start; nothing of it is left.
     Refused {
         /// Which.

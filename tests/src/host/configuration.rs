@@ -17,7 +17,8 @@ impl Host {
             "format = 1\n\n\
              [paths]\ncgroup = {:?}\npolicies = {:?}\nprograms = {:?}\nreviewers = {:?}\n\
              runtime = {:?}\nstate = {:?}\n\n\
-             [users]\ncontrol = \"{}\"\ngate = \"{}\"\nresolver = \"{}\"\nvault = \"{}\"\n\n\
+             [users]\ncontrol = \"{}\"\ngate = \"{}\"\nresolver = \"{}\"\n\
+             review = \"{}\"\nvault = \"{}\"\n\n\
              [uids]\nagents = {{ first = {}, count = {UIDS_EACH_KIND} }}\n\
              fronts = {{ first = {}, count = {UIDS_EACH_KIND} }}\nworkers = {{ first = {}, count = {UIDS_EACH_KIND} }}\n\n\
              [credentials]\n",
@@ -30,6 +31,7 @@ impl Host {
             uid(301),
             uid(302),
             uid(304),
+            uid(308),
             uid(303),
             uid(AGENTS),
             uid(700),

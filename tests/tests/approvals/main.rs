@@ -3,7 +3,10 @@
 #![cfg(test)] // a helper may unwrap like the tests that it helps
 
 mod answers;
+#[path = "../../../daemon/review/tests/page/driver.rs"]
+mod browser;
 mod desk;
 mod ends;
+mod page;
 mod scopes;
 mod signed;

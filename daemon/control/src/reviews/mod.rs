@@ -27,7 +27,7 @@ mod rights;
 mod show;
 mod web;
 
-use std::{path::Path, sync::Arc};
+use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use custody_approvals::{Sqlite, Store, StoreError};
 use custody_config::{Approvals, Config, Review, Uids};
@@ -44,8 +44,8 @@ use self::{
 pub(crate) use answer::{approve, refuse};
 pub use keep::carry;
 pub(crate) use show::{list, show};
-pub use web::PageAt;
-pub(crate) use web::{ask, enter, login};
+pub use web::serve_pages;
+pub(crate) use web::{login, not_the_page};
 
 /// Where calls wait, and who may answer.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub struct Desk {
     questions: Pace<SessionId>,
     answers: Pace<u32>,
     notes: mpsc::Sender<Note>,
-    page: Option<PageAt>,
+    page: Option<SocketAddr>,
     web: Web,
 }
 
@@ -88,7 +88,7 @@ impl Desk {
         folder: &Path,
         instance: String,
         config: &Config,
-        page: Option<PageAt>,
+        page: Option<SocketAddr>,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (notes, noted) = mpsc::channel(NOTES);
         let desk = Self {

@@ -1,19 +1,24 @@
 //! The reviewers' page: login links, tickets, and what is asked with one.
 //!
-//! A link is made for whoever asks at this socket, as the kernel says who he is. Its token is taken once,
-//! by the page's own uid, for a ticket; with that the page asks what that reviewer may. Both are kept here
-//! alone, as digests, and are gone when this program ends.
+//! A link is made for whoever asks at the operators' socket, as the kernel says who he is. Its token is
+//! taken once, by the page, for a ticket; with that the page asks what that reviewer may. Both are kept
+//! here alone, as digests, and are gone when this program ends. The page is whoever is at the other end of
+//! the channel that custodyd hands over when it starts it: no message and no uid says so.
 
 use std::{
     collections::HashMap,
-    net::SocketAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
+    os::{fd::OwnedFd, unix::net},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use custody_config::Caller;
-use custody_wire::operator::{Answer, OfPage, Ticket};
+use custody_wire::{
+    frame::{self, FrameError},
+    operator::{Answer, OfPage, Request, Ticket},
+};
 use gate::digest::{Digest, Domain};
+use tokio::{net::UnixStream, sync::mpsc};
 
 use super::{
     answer,
@@ -30,15 +35,6 @@ const LIFE: Duration = Duration::from_secs(8 * 60 * 60);
 
 /// The most of either that one user has; the oldest goes.
 const EACH: usize = 8;
-
-/// The page, where there is one.
-#[derive(Clone, Copy, Debug)]
-pub struct PageAt {
-    /// The uid of its program.
-    pub uid: u32,
-    /// Where it listens.
-    pub address: SocketAddr,
-}
 
 /// Who may enter, and who has.
 #[derive(Debug, Default)]
@@ -135,18 +131,69 @@ pub(crate) fn login(service: &Service, caller: &Caller) -> Answer {
             tracing::info!(uid = caller.uid, "a login link was made");
             let token: String = token.0.iter().map(|byte| format!("{byte:02x}")).collect();
             Answer::Login {
-                url: format!("http://{}/login/{token}", page.address),
+                url: format!("http://{page}/login/{token}"),
             }
         }
         Err(error) => refused(&format!("no random number for the link: {error}")),
     }
 }
 
-/// The page takes a link's token.
-pub(crate) fn enter(service: &Service, page: &Caller, token: Ticket) -> Answer {
-    if !is_page(service, page) {
-        return refused(NOT_THE_PAGE);
+/// Serves one page after the other, as custodyd starts them, for ever.
+pub async fn serve_pages(service: Arc<Service>, mut pages: mpsc::UnboundedReceiver<OwnedFd>) {
+    while let Some(channel) = pages.recv().await {
+        let service = Arc::clone(&service);
+        // The channel of a page that has ended ends by itself.
+        drop(tokio::spawn(async move {
+            let why = serve_page(&service, channel).await;
+            let why = custody_service::reason::chain_of(&why);
+            tracing::info!(why, "the channel to the reviewers' page ended");
+        }));
     }
+}
+
+/// One question after the other: what the page can keep busy is one thread.
+async fn serve_page(service: &Service, channel: OwnedFd) -> FrameError {
+    let stream = net::UnixStream::from(channel);
+    let polled = stream
+        .set_nonblocking(true)
+        .and_then(|()| UnixStream::from_std(stream));
+    let mut stream = match polled {
+        Ok(stream) => stream,
+        Err(error) => return FrameError::Io(error),
+    };
+    loop {
+        let request: Request = match frame::read_async(&mut stream).await {
+            Ok(request) => request,
+            Err(error) => return error,
+        };
+        let answer = match request {
+            Request::Enter { token } => enter(service, token),
+            Request::Page { ticket, what } => ask(service, ticket, *what).await,
+            Request::Approve { .. }
+            | Request::List
+            | Request::Login
+            | Request::Pending { .. }
+            | Request::Refuse { .. }
+            | Request::Revoke(_)
+            | Request::Run(_)
+            | Request::Show { .. }
+            | Request::Signal { .. }
+            | Request::Status
+            | Request::Stop { .. }
+            | Request::Tell { .. }
+            | Request::Unlock { .. } => {
+                tracing::warn!("the reviewers' page asks what is no page's to ask");
+                return FrameError::Closed;
+            }
+        };
+        if let Err(error) = frame::write_async(&mut stream, &answer).await {
+            return error;
+        }
+    }
+}
+
+/// The page takes a link's token.
+fn enter(service: &Service, token: Ticket) -> Answer {
     match service.desk.web.enter(token, Instant::now()) {
         Ok(Some(ticket)) => Answer::Entered { ticket },
         Ok(None) => refused(
@@ -157,10 +204,7 @@ pub(crate) fn enter(service: &Service, page: &Caller, token: Ticket) -> Answer {
 }
 
 /// The page asks for a reviewer: he may what he may at the socket, and no more.
-pub(crate) async fn ask(service: &Service, page: &Caller, ticket: Ticket, what: OfPage) -> Answer {
-    if !is_page(service, page) {
-        return refused(NOT_THE_PAGE);
-    }
+async fn ask(service: &Service, ticket: Ticket, what: OfPage) -> Answer {
     let Some(reviewer) = service.desk.web.holder(ticket, Instant::now()) else {
         return refused("you are not logged in any longer; `custody review --web` prints a link");
     };
@@ -176,10 +220,9 @@ pub(crate) async fn ask(service: &Service, page: &Caller, ticket: Ticket, what: 
     }
 }
 
-const NOT_THE_PAGE: &str = "only the program of the reviewers' page asks so";
-
-fn is_page(service: &Service, caller: &Caller) -> bool {
-    service.desk.page.is_some_and(|page| page.uid == caller.uid)
+/// What the operators' socket answers to what only the page asks.
+pub(crate) fn not_the_page() -> Answer {
+    refused("only the reviewers' page asks so, on a channel of its own")
 }
 
 fn refused(why: &str) -> Answer {

@@ -1,4 +1,4 @@
-//! The reviewers' page at the socket: it has no right of its own, and a reviewer's by his ticket alone.
+//! The reviewers' page on its channel: it has no right of its own, and a reviewer's by his ticket alone.
 
 use std::time::Duration;
 
@@ -16,8 +16,6 @@ use crate::{
 
 const ACCESS: &str = "[[access]]\nuids = [4001]\npolicies = ['mail']\n";
 
-/// As the tests start control.
-const PAGE: u32 = 4100;
 const OWNER: u32 = 4001;
 
 fn token(control: &Control, uid: u32) -> Ticket {
@@ -65,7 +63,7 @@ fn the_page_answers_as_whoever_made_the_link_and_as_nobody_else() {
     let (session, _client) = running(&control, Profile::Dev);
     let waits = waits(session, 7);
     wait(&control, &waits);
-    let mut page = client_of(PAGE, &control.socket());
+    let mut page = control.page();
     let of = Judged {
         session,
         pending: 7,
@@ -83,7 +81,9 @@ fn the_page_answers_as_whoever_made_the_link_and_as_nobody_else() {
         scope: Scope::ONCE,
         signed: None,
     };
-    page.refused(&own, &[]);
+    let mut astray = control.page();
+    astray.send(&own, &[]);
+    assert!(astray.hear().is_none(), "its channel is closed");
     // A stranger's link gives what a stranger has.
     let stranger = enter_as(&control, &mut page, 4002);
     assert_eq!(listed(&mut page, stranger), 0);
@@ -119,16 +119,21 @@ fn a_token_or_ticket_in_other_hands_than_the_pages_is_worth_nothing() {
         return;
     }
     let control = Control::start(ACCESS);
-    let mut page = client_of(PAGE, &control.socket());
+    let mut page = control.page();
     let ticket = enter_as(&control, &mut page, OWNER);
     let fresh = token(&control, OWNER);
-    for uid in [OWNER, 4002, 0] {
+    for uid in [OWNER, 4002, 4100, 0] {
         let mut other = client_of(uid, &control.socket());
         let why = other.refused(&ask(ticket, list()), &[]);
-        assert!(why.contains("only the program"), "{why}");
+        assert!(why.contains("only the reviewers' page"), "{why}");
         let why = other.refused(&Request::Enter { token: fresh }, &[]);
-        assert!(why.contains("only the program"), "{why}");
+        assert!(why.contains("only the reviewers' page"), "{why}");
     }
     // It was not used up by them.
     let _ticket = enter(&mut page, fresh);
+    // A page that was started again has no ticket of its own, and the tickets of the one before.
+    drop(page);
+    let mut another = control.page();
+    assert_eq!(listed(&mut another, ticket), 0);
+    another.refused(&ask(Ticket([7; 32]), list()), &[]);
 }

@@ -103,6 +103,13 @@ impl Control {
         Client::connect(&self.socket())
     }
 
+    /// A page that was started: its end of the channel.
+    pub(crate) fn page(&self) -> Client {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        self.orders.say(&ControlNotice::Page, &[theirs.as_fd()]);
+        ours.into()
+    }
+
     /// The gate says something unasked.
     pub(crate) fn gate_says(&self, said: &session::Answer) {
         frame::write(&mut &self.gate, said).unwrap();
@@ -139,7 +146,7 @@ fn spawn(config: &Path, policies: &Path, fds: [BorrowedFd<'_>; 3]) -> Child {
         .arg(policies)
         .arg("--approvals")
         .arg(policies.with_file_name("approvals"))
-        .args(["--page", "4100", "127.0.0.1:7707"])
+        .args(["--page", "127.0.0.1:7707"])
         .stderr(Stdio::null())
         .spawn()
         .unwrap();

@@ -105,7 +105,7 @@ impl Browser {
         }
     }
 
-    fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         self.of_session("GET", "/title", &Value::Null)
             .as_str()
             .unwrap()

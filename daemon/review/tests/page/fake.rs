@@ -3,10 +3,7 @@
 use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
-    os::{
-        fd::AsRawFd as _,
-        unix::net::{UnixListener, UnixStream},
-    },
+    os::{fd::AsRawFd as _, unix::net::UnixStream},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, mpsc},
     thread,
@@ -126,14 +123,11 @@ pub(crate) struct Running {
     /// What a reviewer answered.
     pub(crate) answers: mpsc::Receiver<OfPage>,
     child: Child,
-    _folder: tempfile::TempDir,
 }
 
 impl Running {
     pub(crate) fn start(needs: Needs) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("control.sock");
-        let control = UnixListener::bind(&socket).unwrap();
+        let (control, theirs) = UnixStream::pair().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let kept = Arc::new(Mutex::new(Kept {
@@ -144,32 +138,26 @@ impl Running {
         }));
         let (tell, answers) = mpsc::channel();
         let shared = Arc::clone(&kept);
-        thread::spawn(move || {
-            for stream in control.incoming() {
-                let (shared, tell) = (Arc::clone(&shared), tell.clone());
-                thread::spawn(move || serve(stream.unwrap(), &shared, &tell));
-            }
-        });
+        thread::spawn(move || serve(control, &shared, &tell));
         let copy = fcntl(&listener, FcntlArg::F_DUPFD(20)).unwrap();
+        let channel = fcntl(&theirs, FcntlArg::F_DUPFD(20)).unwrap();
         let child = Command::new("bash")
             .args([
                 "-c",
-                &format!("exec 3<&{copy} {copy}<&-; exec \"$0\" \"$@\""),
+                &format!("exec 3<&{copy} 4<&{channel} {copy}<&- {channel}<&-; exec \"$0\" \"$@\""),
             ])
             .arg(env!("CARGO_BIN_EXE_custody-review"))
-            .arg("--socket")
-            .arg(&socket)
             .stderr(Stdio::inherit())
             .spawn()
             .unwrap();
         nix::unistd::close(copy).unwrap();
+        nix::unistd::close(channel).unwrap();
         let _its_own = listener.as_raw_fd();
         Self {
             address,
             kept,
             answers,
             child,
-            _folder: folder,
         }
     }
 

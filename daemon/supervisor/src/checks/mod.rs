@@ -121,7 +121,7 @@ pub fn check(config: Config) -> Result<Checked, CheckError> {
     config
         .uids
         .check_subordinate(&[Path::new("/etc/subuid"), Path::new("/etc/subgid")])?;
-    let users = Users::find(&config.users, &config.uids)?;
+    let users = Users::find(&config.users, &config.uids, config.page)?;
     let programs = Programs::find(config.paths.programs.as_deref())?;
     for place in [&config.paths.runtime, &config.paths.state] {
         trusted(place)?;

@@ -37,12 +37,13 @@ pub enum ProgramsError {
 }
 
 /// The programs that custodyd starts, and those of a session, below the folder of them all.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 9] = [
     "custody-control",
     "custody-effect",
     "custody-front",
     "custody-gate",
     "custody-launch",
+    "custody-review",
     "custody-vault",
     "session/custody-bridge",
     "session/custody-init",

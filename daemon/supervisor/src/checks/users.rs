@@ -1,6 +1,6 @@
 //! The users that our services run as, by name or by number.
 
-use custody_config::{Uids, Users as Names};
+use custody_config::{Page, Uids, Users as Names};
 use nix::unistd::User;
 
 /// A uid and a gid.
@@ -28,6 +28,8 @@ pub struct Users {
     pub gate: Ids,
     /// The resolver role of custody-effect.
     pub resolver: Ids,
+    /// custody-review, where there is a page.
+    pub review: Option<Ids>,
     /// custody-vault.
     pub vault: Ids,
 }
@@ -77,11 +79,11 @@ pub enum UsersError {
 }
 
 impl Users {
-    /// Looks them up.
+    /// Looks them up; the page's where there is a page.
     ///
     /// # Errors
     /// See [`UsersError`].
-    pub fn find(names: &Names, reserved: &Uids) -> Result<Self, UsersError> {
+    pub fn find(names: &Names, reserved: &Uids, page: Option<Page>) -> Result<Self, UsersError> {
         let mut taken = Vec::new();
         let mut find = |key, name: &String| {
             let ids = look_up(key, name)?;
@@ -107,6 +109,7 @@ impl Users {
             control: find("control", &names.control)?,
             gate: find("gate", &names.gate)?,
             resolver: find("resolver", &names.resolver)?,
+            review: page.map(|_| find("review", &names.review)).transpose()?,
             vault: find("vault", &names.vault)?,
         })
     }
@@ -142,7 +145,7 @@ mod tests {
             review: "905".into(),
             vault: "904".into(),
         };
-        Users::find(&names, &Uids::default())
+        Users::find(&names, &Uids::default(), None)
     }
 
     #[test]
@@ -151,6 +154,30 @@ mod tests {
         assert!(matches!(
             found("901", "901"),
             Err(UsersError::Shared { key: "gate", .. })
+        ));
+    }
+
+    #[test]
+    fn the_page_has_a_user_of_its_own_where_there_is_one() {
+        let names = |review: &str| Names {
+            control: "901".into(),
+            gate: "902".into(),
+            resolver: "903".into(),
+            review: review.into(),
+            vault: "904".into(),
+        };
+        let page = Page {
+            listen: "127.0.0.1:7707".parse().unwrap(),
+        };
+        let find = |review, page| Users::find(&names(review), &Uids::default(), page);
+        assert_eq!(
+            find("905", Some(page)).unwrap().review,
+            Some(Ids::same(905))
+        );
+        assert_eq!(find("no-such-user", None).unwrap().review, None);
+        assert!(matches!(
+            find("901", Some(page)),
+            Err(UsersError::Shared { key: "review", .. })
         ));
     }
 

@@ -110,6 +110,8 @@ impl Custodyd {
                     VaultOrder::Stop { order } => self.stop_worker(order),
                 }
             }
+            // It has no channel to us.
+            Service::Page => return Ok(false),
             Service::Resolver => {
                 let Some((Serves, _)) = self.receive(service)? else {
                     return Ok(false);

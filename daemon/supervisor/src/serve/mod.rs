@@ -18,7 +18,7 @@
 //! | [`refusing`] | configurations that a session's profile refuses |
 //! | [`revoking`] | what an operator takes back, and tools that go on |
 //! | [`say`] | errors and names in the words of messages |
-//! | [`services`] | control, gate, vault, resolver: started, linked, started again |
+//! | [`services`] | control, gate, vault, resolver, page: started, linked, started again |
 //! | [`sessions`] | a session to its killing |
 //! | [`spares`] | launchers that are ready before there is a session |
 //! | [`standing`] | whether the layers of a session suffice |
@@ -51,6 +51,7 @@ mod workers;
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
+    net::{SocketAddr, TcpListener},
     os::unix::net::UnixListener,
     path::PathBuf,
     time::{Duration, Instant},
@@ -101,6 +102,14 @@ pub enum ServeError {
     /// The pins.
     #[error(transparent)]
     Pins(#[from] PinError),
+    /// The page's listener.
+    #[error("cannot listen at {listen}, where `[page]` of custodyd.toml says; give another port")]
+    Page {
+        /// Where.
+        listen: SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
     /// The folders.
     #[error(transparent)]
     Places(#[from] PlaceError),
@@ -180,6 +189,8 @@ struct Custodyd {
     cgroups: Cgroups,
     denials: Denials,
     listener: UnixListener,
+    /// Where browsers of reviewers connect, if there is a page. Nobody accepts here.
+    page: Option<TcpListener>,
     agents: Pool,
     fronts: Pool,
     workers_uids: Pool,
@@ -241,6 +252,8 @@ pub fn serve(
     let signals = signals()?;
     let uids = checked.config.uids;
     let seed = clock::boot_ns() / 1_000_000;
+    let page = checked.config.page.map(|page| listen(page.listen));
+    let page = page.transpose()?;
     let mut custodyd = Custodyd {
         listener: places.listen(kept)?,
         agents: Pool::new(uids.agents, seed),
@@ -256,7 +269,8 @@ pub fn serve(
         processes: BTreeMap::new(),
         next_process: 0,
         dying: Vec::new(),
-        slots: Slots::default(),
+        slots: Slots::new(|service| service != Service::Page || page.is_some()),
+        page,
         sessions: BTreeMap::new(),
         looking: Looking::new().map_err(|source| ServeError::Loop {
             call: "pipe",
@@ -275,6 +289,11 @@ pub fn serve(
     let result = custodyd.run(&signals);
     custodyd.take_down();
     result
+}
+
+/// The page's listener: made here, since the page itself can make no socket of the network.
+fn listen(listen: SocketAddr) -> Result<TcpListener, ServeError> {
+    TcpListener::bind(listen).map_err(|source| ServeError::Page { listen, source })
 }
 
 /// Denials that are read before the other channels are looked at again.

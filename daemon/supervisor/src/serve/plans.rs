@@ -28,17 +28,19 @@ const WORKER_READ: [&str; 5] = [
 const RESOLVER_READ: [&str; 3] = ["/etc/host.conf", "/etc/nsswitch.conf", "/etc/resolv.conf"];
 
 impl Custodyd {
-    pub(super) fn ids(&self, service: Service) -> Ids {
+    /// As whom it runs; none where there is no page and no user for it.
+    pub(super) fn ids(&self, service: Service) -> Option<Ids> {
         let users = &self.checked.users;
         match service {
-            Service::Control => users.control,
-            Service::Gate => users.gate,
-            Service::Resolver => users.resolver,
-            Service::Vault => users.vault,
+            Service::Control => Some(users.control),
+            Service::Gate => Some(users.gate),
+            Service::Page => users.review,
+            Service::Resolver => Some(users.resolver),
+            Service::Vault => Some(users.vault),
         }
     }
 
-    pub(super) fn service_plan(&self, service: Service, fds: usize) -> Plan {
+    pub(super) fn service_plan(&self, service: Service, ids: Ids, fds: usize) -> Plan {
         let policies = self.places.policies();
         let state = |name: &str| self.places.state.join(name);
         let program = match service {
@@ -46,9 +48,13 @@ impl Custodyd {
                 let approvals = state("approvals");
                 let places = [("--approvals", &*approvals), ("--policies", &*policies)];
                 let config = self.config_path.iter().map(|path| ("--config", &**path));
+                let mut arguments = arguments(&config.chain(places).collect::<Vec<_>>());
+                if let Some(page) = self.checked.config.page {
+                    arguments.extend(["--page".into(), page.listen.to_string()]);
+                }
                 Program {
                     program: self.program("custody-control"),
-                    arguments: arguments(&config.chain(places).collect::<Vec<_>>()),
+                    arguments,
                     // The file alone: credentials may lie beside it.
                     read: self.config_path.iter().cloned().chain([policies]).collect(),
                     write: vec![approvals],
@@ -66,6 +72,15 @@ impl Custodyd {
                 ]),
                 read: vec![policies],
                 write: vec![state("gate"), state("decisions"), state("public/decisions")],
+                execute: Vec::new(),
+                network: Network::None,
+            },
+            // Everything that it reads comes from browsers and control.
+            Service::Page => Program {
+                program: self.program("custody-review"),
+                arguments: Vec::new(),
+                read: Vec::new(),
+                write: Vec::new(),
                 execute: Vec::new(),
                 network: Network::None,
             },
@@ -91,7 +106,7 @@ impl Custodyd {
                 network: Network::Host,
             },
         };
-        plan(self.ids(service), program, fds)
+        plan(ids, program, fds)
     }
 
     pub(super) fn front_plan(&self, uid: u32) -> Plan {

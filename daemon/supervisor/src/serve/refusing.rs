@@ -174,7 +174,7 @@ impl Custodyd {
         let Some((_, process)) = self.processes.get(&number) else {
             return Vec::new();
         };
-        let uid = self.ids(Service::Vault).uid;
+        let uid = self.checked.users.vault.uid;
         let mut findings = vault::look(process.pid(), uid);
         for _ in 1..VAULT_LOOKS {
             if !findings.iter().any(|it| it.which == Refused::VaultDumpable) {

@@ -1,8 +1,9 @@
-//! Control, gate, vault and resolver: started in this order of need, linked to each other by
-//! pairs made here, started again when they end.
+//! Control, gate, vault and resolver, and the reviewers' page where there is one: started in this order
+//! of need, linked to each other by pairs made here, started again when they end.
 //!
 //! When the gate or control ends, every session ends: taint is not guessed. When the vault ends,
-//! sessions go on; its outstanding permits are void.
+//! sessions go on; its outstanding permits are void. Nothing else rests on the page: it is started again
+//! as often as it ends.
 
 use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
@@ -28,18 +29,34 @@ use crate::{
 pub(super) enum Service {
     Control,
     Gate,
+    /// custody-review, which browsers speak to.
+    Page,
     Resolver,
     Vault,
 }
 
 impl Service {
-    /// In the order of need: control talks to the gate, the resolver to the vault.
-    pub(super) const ALL: [Self; 4] = [Self::Gate, Self::Vault, Self::Resolver, Self::Control];
+    /// In the order of need: control talks to the gate, the resolver to the vault, the page to control.
+    pub(super) const ALL: [Self; 5] = [
+        Self::Gate,
+        Self::Vault,
+        Self::Resolver,
+        Self::Control,
+        Self::Page,
+    ];
+
+    /// Whether operators are answered without it.
+    const fn is_optional(self) -> bool {
+        match self {
+            Self::Page => true,
+            Self::Control | Self::Gate | Self::Resolver | Self::Vault => false,
+        }
+    }
 
     pub(super) const fn group(self) -> Group {
         match self {
             Self::Resolver => Group::Workers,
-            Self::Control | Self::Gate | Self::Vault => Group::Services,
+            Self::Control | Self::Gate | Self::Page | Self::Vault => Group::Services,
         }
     }
 
@@ -47,6 +64,7 @@ impl Service {
         match self {
             Self::Control => "control",
             Self::Gate => "gate",
+            Self::Page => "review",
             Self::Resolver => "resolver",
             Self::Vault => "vault",
         }
@@ -77,44 +95,49 @@ struct Slot {
     serves: bool,
 }
 
-/// The four.
+/// All of them.
 #[derive(Debug)]
 pub(super) struct Slots {
-    all: [Slot; 4],
+    all: [Slot; 5],
     /// Whether control was told that every service serves.
     told: bool,
 }
 
-impl Default for Slots {
-    fn default() -> Self {
-        let all = [(); 4].map(|()| Slot {
+impl Slots {
+    /// To be started at once, those that are `wanted`.
+    pub(super) fn new(wanted: impl Fn(Service) -> bool) -> Self {
+        let all = [(); 5].map(|()| Slot {
             channel: None,
-            start_at: Some(Instant::now()),
+            start_at: None,
             started: Instant::now(),
             failures: 0,
             executed: false,
             serves: false,
         });
-        Self { all, told: false }
+        let mut slots = Self { all, told: false };
+        for service in Service::ALL.into_iter().filter(|it| wanted(*it)) {
+            slots.slot_mut(service).start_at = Some(Instant::now());
+        }
+        slots
     }
-}
 
-impl Slots {
     fn slot(&self, service: Service) -> &Slot {
-        let [control, gate, resolver, vault] = &self.all;
+        let [control, gate, page, resolver, vault] = &self.all;
         match service {
             Service::Control => control,
             Service::Gate => gate,
+            Service::Page => page,
             Service::Resolver => resolver,
             Service::Vault => vault,
         }
     }
 
     fn slot_mut(&mut self, service: Service) -> &mut Slot {
-        let [control, gate, resolver, vault] = &mut self.all;
+        let [control, gate, page, resolver, vault] = &mut self.all;
         match service {
             Service::Control => control,
             Service::Gate => gate,
+            Service::Page => page,
             Service::Resolver => resolver,
             Service::Vault => vault,
         }
@@ -158,7 +181,8 @@ impl Slots {
     }
 
     pub(super) fn all_serve(&self) -> bool {
-        Service::ALL.iter().all(|service| self.is_serving(*service))
+        let mut needed = Service::ALL.iter().filter(|it| !it.is_optional());
+        needed.all(|service| self.is_serving(*service))
     }
 
     /// It ended: it is to be started again after a pause.
@@ -209,7 +233,7 @@ impl Custodyd {
                 self.start_service(service, now);
             }
             let times = self.slots.slot(service).failures;
-            if times >= FAILURES_MAX {
+            if times >= FAILURES_MAX && !service.is_optional() {
                 return Err(ServeError::Service {
                     service: service.name(),
                     times,
@@ -223,6 +247,7 @@ impl Custodyd {
     fn has_partner(&self, service: Service) -> bool {
         match service {
             Service::Control => self.slots.channel(Service::Gate).is_some(),
+            Service::Page => self.slots.channel(Service::Control).is_some(),
             Service::Resolver => self.slots.channel(Service::Vault).is_some(),
             Service::Gate | Service::Vault => true,
         }
@@ -245,30 +270,40 @@ impl Custodyd {
         let said = |error: &dyn std::error::Error| chain(error);
         let seqpacket = || channel::pair_seqpacket().map_err(|error| said(&error));
         let stream = || channel::pair_stream().map_err(|error| said(&error));
-        // Ours, and what the service gets from 3 up.
+        let ids = self.ids(service).ok_or("it has no user")?;
+        // Ours, if there is one, and what the service gets from 3 up.
         let (ours, theirs) = match service {
             Service::Gate | Service::Vault => {
                 let (ours, theirs) = seqpacket()?;
-                (ours, vec![theirs])
+                (Some(ours), vec![theirs])
+            }
+            Service::Page => {
+                let page = self.page.as_ref().ok_or("there is no `[page]`")?;
+                let listener = page.try_clone().map_err(|error| said(&error))?;
+                let (to_control, to_page) = stream()?;
+                self.give(Service::Control, &ControlNotice::Page, &[to_page]);
+                (None, vec![listener.into(), to_control])
             }
             Service::Control => {
                 let (ours, theirs) = seqpacket()?;
                 let (to_gate, to_control) = stream()?;
                 self.give(Service::Gate, &GateNotice::Control, &[to_control]);
                 let listener = self.listener.try_clone().map_err(|error| said(&error))?;
-                (ours, vec![theirs, listener.into(), to_gate])
+                (Some(ours), vec![theirs, listener.into(), to_gate])
             }
             Service::Resolver => {
                 let (ours, theirs) = seqpacket()?;
                 let (to_vault, to_resolver) = stream()?;
                 self.give(Service::Vault, &VaultNotice::Resolver, &[to_resolver]);
-                (ours, vec![to_vault, theirs])
+                (Some(ours), vec![to_vault, theirs])
             }
         };
-        nonblocking(&ours).map_err(|error| said(&error))?;
-        if service != Service::Control {
-            // They give none: what would come is hostile.
-            channel::set_rights(&ours, Rights::Refused).map_err(|error| said(&error))?;
+        if let Some(ours) = &ours {
+            nonblocking(ours).map_err(|error| said(&error))?;
+            if service != Service::Control {
+                // They give none: what would come is hostile.
+                channel::set_rights(ours, Rights::Refused).map_err(|error| said(&error))?;
+            }
         }
         let cgroup = self
             .cgroups
@@ -282,7 +317,7 @@ impl Custodyd {
                 .admit(cgroup.id(), &servers, &servers)
                 .map_err(|error| said(&error))?;
         }
-        let plan = self.service_plan(service, theirs.len());
+        let plan = self.service_plan(service, ids, theirs.len());
         let uid = plan.uid;
         let part = Part::Service(service);
         let name = format!("custody-{}", service.name());
@@ -297,11 +332,11 @@ impl Custodyd {
                 return Err(said(&error));
             }
         }
-        self.slots.slot_mut(service).channel = Some(ours);
+        self.slots.slot_mut(service).channel = ours;
         match service {
             Service::Gate => self.link_gate_and_vault(),
             Service::Vault => self.brief_vault()?,
-            Service::Control | Service::Resolver => {}
+            Service::Control | Service::Page | Service::Resolver => {}
         }
         Ok(())
     }
@@ -379,7 +414,11 @@ impl Custodyd {
         );
         self.slots.ended(service, Instant::now());
         match service {
-            Service::Control => self.end_all_sessions("custody-control ended"),
+            Service::Control => {
+                self.end_all_sessions("custody-control ended");
+                // Its channel to control was made at its start.
+                self.kill_part(Part::Service(Service::Page));
+            }
             Service::Gate => {
                 self.end_all_sessions("custody-gate ended");
                 // Its channel to the gate was made at its start.
@@ -390,7 +429,7 @@ impl Custodyd {
                 self.end_all_workers();
                 self.kill_part(Part::Service(Service::Resolver));
             }
-            Service::Resolver => {}
+            Service::Page | Service::Resolver => {}
         }
     }
 
@@ -406,7 +445,7 @@ mod tests {
 
     #[test]
     fn a_service_that_keeps_ending_is_started_later_and_later_and_one_that_stayed_up_at_once() {
-        let mut slots = Slots::default();
+        let mut slots = Slots::new(|_| true);
         let now = Instant::now();
         let mut pauses = Vec::new();
         for failures in 1..=FAILURES_MAX {
@@ -416,5 +455,20 @@ mod tests {
         assert!(pauses.is_sorted());
         assert_eq!(pauses.last(), Some(&PAUSE_MAX));
         assert_eq!(slots.ended(Service::Gate, now + STAYED_UP), 1);
+    }
+    #[test]
+    fn operators_are_answered_with_or_without_the_page_and_it_is_started_only_where_there_is_one() {
+        let wanted = |service: Service| service != Service::Page;
+        let mut slots = Slots::new(wanted);
+        assert_eq!(slots.next_start().count(), 4);
+        assert!(!slots.all_serve());
+        for service in Service::ALL.into_iter().filter(|it| wanted(*it)) {
+            let slot = slots.slot_mut(service);
+            (slot.executed, slot.serves) = (true, true);
+        }
+        assert!(slots.all_serve());
+        slots.slot_mut(Service::Vault).serves = false;
+        assert!(!slots.all_serve());
+        assert_eq!(Slots::new(|_| true).next_start().count(), 5);
     }
 }

@@ -10,5 +10,6 @@
 mod death;
 mod life;
 mod observed;
+mod page;
 mod refusals;
 mod room;

@@ -76,7 +76,7 @@ impl Room {
         let text = format!(
             "format = 1\n[paths]\ncgroup = '{}'\npolicies = '{}'\nruntime = '{}'\nstate = '{}'\n\
              programs = '{}'\n[users]\ncontrol = '64201'\ngate = '64202'\nresolver = '64203'\n\
-             vault = '64204'\n[uids.agents]\nfirst = 1920000000\ncount = 50\n\
+             review = '64205'\nvault = '64204'\n[uids.agents]\nfirst = 1920000000\ncount = 50\n\
              [uids.fronts]\nfirst = 1920000100\ncount = 50\n\
              [uids.workers]\nfirst = 1920000200\ncount = 50\n\
              [[access]]\nuids = [1000]\npolicies = ['plain']\n{more}",
@@ -93,7 +93,9 @@ impl Room {
     pub(crate) fn copied_programs(&self) -> PathBuf {
         let copy = self.path("programs");
         fs::create_dir_all(copy.join("session")).unwrap();
-        for name in ["control", "effect", "front", "gate", "launch", "vault"] {
+        for name in [
+            "control", "effect", "front", "gate", "launch", "review", "vault",
+        ] {
             let name = format!("custody-{name}");
             fs::copy(programs().join(&name), copy.join(&name)).unwrap();
         }
@@ -291,7 +293,7 @@ impl Room {
     /// The processes that have a uid of ours, in words.
     pub(crate) fn living(&self) -> Vec<String> {
         let ours = |uid: u32| {
-            (1_920_000_000..1_920_000_300).contains(&uid) || (64_201..=64_204).contains(&uid)
+            (1_920_000_000..1_920_000_300).contains(&uid) || (64_201..=64_205).contains(&uid)
         };
         procfs::process::all_processes()
             .unwrap()
