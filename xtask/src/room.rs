@@ -175,6 +175,21 @@ impl Room {
         self.write_policy_of(places, service, "standard")
     }
 
+    /// The same with a tool more: `[tools.NAME]` and what is below, `SERVICE` for the service's address.
+    pub(crate) fn write_policy_with(
+        &self,
+        places: &Places,
+        service: SocketAddr,
+        tool: &str,
+    ) -> Result<()> {
+        self.write_policy(places, service)?;
+        let path = self.folder.join("policies/demo.toml");
+        let policy = fs::read_to_string(&path)
+            .with_context(|| format!("cannot read `{}`", path.display()))?;
+        let more = tool.replace("SERVICE", &service.to_string());
+        self.write("policies/demo.toml", 0o644, &format!("{policy}{more}"))
+    }
+
     /// The same with sessions of another profile.
     pub(crate) fn write_policy_of(
         &self,

@@ -28,8 +28,8 @@ use tokio::{
 /// With what the first line of a connection that reads a stream begins.
 pub const ASKS: &str = "custody-stream ";
 
-/// The most streams that are known at once: those that are open, and those that are over and unread. The
-/// oldest goes first; the gate opens four at once.
+/// The most streams that are known at once: those that are open, of which the gate gives four, and those that
+/// are over. Of these the oldest goes first.
 const KNOWN_MAX: usize = 32;
 
 /// As much of a stream as is held here.
@@ -79,7 +79,10 @@ impl Streams {
                 let mut all = self.all();
                 drop(all.insert(stream, known));
                 if all.len() > KNOWN_MAX {
-                    drop(all.pop_first());
+                    let over = |it: &Known| it.ended.borrow().is_some();
+                    let oldest = all.iter().find(|(_, it)| over(it)).map(|(name, _)| *name);
+                    // None of so many is over: more than any gate gives.
+                    drop(all.remove(&oldest.unwrap_or(stream)));
                 }
             }
             // Closed, which ends it.
@@ -216,5 +219,157 @@ async fn left(from: &mut OwnedReadHalf) {
             return;
         }
         sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use custody_sys::channel;
+
+    /// A stream `7`, its worker's end, and a connection that asked for it.
+    async fn asked(streams: &Streams, name: &'static str) -> UnixStream {
+        let (near, far) = UnixStream::pair().unwrap();
+        let streams = streams.clone();
+        drop(tokio::spawn(async move {
+            let (from, to) = near.into_split();
+            serve(&streams, name, from, to).await;
+        }));
+        far
+    }
+
+    fn opened(streams: &Streams, stream: u64) -> UnixStream {
+        let (ours, theirs) = channel::pair_stream().unwrap();
+        streams.opened(stream, theirs);
+        let ours = std::os::unix::net::UnixStream::from(ours);
+        ours.set_nonblocking(true).unwrap();
+        UnixStream::from_std(ours).unwrap()
+    }
+
+    async fn all(mut from: UnixStream) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let read = timeout(Duration::from_secs(10), from.read_to_end(&mut bytes));
+        let _read = read.await.unwrap().unwrap();
+        bytes
+    }
+
+    fn piece(bytes: &[u8]) -> Vec<u8> {
+        [&u32::try_from(bytes.len()).unwrap().to_le_bytes(), bytes].concat()
+    }
+
+    #[tokio::test]
+    async fn a_stream_is_read_once_by_whoever_comes_first_and_to_its_end() {
+        let streams = Streams::default();
+        let mut worker = opened(&streams, 7);
+        let reader = asked(&streams, "7").await;
+        worker.write_all(b"line").await.unwrap();
+        sleep(Duration::from_millis(50)).await;
+        let second = all(asked(&streams, "7").await).await;
+        assert!(
+            second.starts_with(b"no: stream 7 is read once"),
+            "{second:?}"
+        );
+        for (name, why) in [
+            ("8", "no: this session has no stream 8"),
+            ("x", "no: a stream is"),
+        ] {
+            let said = String::from_utf8(all(asked(&streams, name).await).await).unwrap();
+            assert!(said.starts_with(why), "{said}");
+        }
+        drop(worker);
+        streams.over(7, Ended::Whole);
+        let expected = [
+            b"ok\n".to_vec(),
+            piece(b"line"),
+            piece(b""),
+            b"whole\n".to_vec(),
+        ];
+        assert_eq!(all(reader).await, expected.concat());
+    }
+
+    #[tokio::test]
+    async fn what_is_over_before_anybody_reads_is_read_all_the_same_unless_it_was_cut() {
+        let streams = Streams::default();
+        for (stream, ended) in [
+            (7, Ended::Size),
+            (
+                8,
+                Ended::Cut {
+                    why: "revoked".into(),
+                },
+            ),
+        ] {
+            let mut worker = opened(&streams, stream);
+            worker.write_all(b"line").await.unwrap();
+            drop(worker);
+            streams.over(stream, ended);
+        }
+        let said = all(asked(&streams, "7").await).await;
+        let expected = [b"ok\n".to_vec(), piece(b"line"), piece(b"")].concat();
+        assert!(
+            said.starts_with(&expected) && said.ends_with(b"than its lease\n"),
+            "{said:?}"
+        );
+        let said = all(asked(&streams, "8").await).await;
+        assert_eq!(said, b"no: stream 8 was cut: revoked\n");
+    }
+
+    #[tokio::test]
+    async fn of_a_stream_that_is_cut_nothing_more_comes_not_even_what_is_here() {
+        let streams = Streams::default();
+        let mut worker = opened(&streams, 7);
+        let mut reader = asked(&streams, "7").await;
+        let mut ok = [0; 3];
+        let _read = reader.read_exact(&mut ok).await.unwrap();
+        // More than the reader's socket takes: the rest waits here, and in the worker's.
+        let feed =
+            tokio::spawn(async move { while worker.write_all(&[b'.'; 65_536]).await.is_ok() {} });
+        sleep(Duration::from_millis(100)).await;
+        streams.cut_all();
+        timeout(Duration::from_secs(5), feed)
+            .await
+            .unwrap()
+            .unwrap();
+        let mut sent = 0;
+        let mut room = vec![0; 65_536];
+        while let Ok(len @ 1..) = reader.read(&mut room).await {
+            sent += len;
+        }
+        // What is read now was in the reader's own socket when it was cut.
+        assert!(sent < 1 << 20, "{sent}");
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_leaves_closes_the_stream_and_one_that_only_wrote_its_last_does_not() {
+        let streams = Streams::default();
+        let mut worker = opened(&streams, 7);
+        let mut reader = asked(&streams, "7").await;
+        reader.shutdown().await.unwrap();
+        sleep(Duration::from_millis(300)).await;
+        worker.write_all(b"line").await.unwrap();
+        let mut said = [0; 11];
+        let _read = reader.read_exact(&mut said).await.unwrap();
+        assert!(said.ends_with(b"line"));
+        drop(reader);
+        // Nothing is written: that it left is seen all the same.
+        let mut end = [0];
+        let left = timeout(Duration::from_secs(5), worker.read(&mut end)).await;
+        assert_eq!(left.unwrap().unwrap(), 0);
+    }
+
+    #[tokio::test]
+    async fn streams_that_are_over_do_not_pile_up_and_none_that_is_open_is_forgotten() {
+        let streams = Streams::default();
+        let mut first = opened(&streams, 1);
+        for stream in 2..200 {
+            drop(opened(&streams, stream));
+            streams.over(stream, Ended::Whole);
+        }
+        assert!(streams.all().len() <= KNOWN_MAX);
+        let mut reader = asked(&streams, "1").await;
+        first.write_all(b"line").await.unwrap();
+        let mut said = [0; 11];
+        let _read = reader.read_exact(&mut said).await.unwrap();
+        assert!(said.ends_with(b"line"));
     }
 }

@@ -138,12 +138,13 @@ impl Leasing {
                     stream: stream.clone(),
                     tool: self.allowed.tool().clone(),
                 };
+                let recorded = self.keeper.book.record(&record).is_ok();
                 tracing::info!(
                     session = %session.id,
                     tool = %self.allowed.tool(),
                     bytes = stream.bytes,
                     ended = stream.ended.in_words(),
-                    recorded = self.keeper.book.record(&record).is_ok(),
+                    recorded,
                     "lease over"
                 );
                 stream.ended

@@ -30,8 +30,9 @@ pub(crate) enum Unshown {
     #[error("argument `{0}` is too large for the operator's rules, or has more than four decimals")]
     Number(ArgumentName),
     #[error(
-        "the operator's rules look at where `{0}` comes from, and since this session read a stream \
-         nobody can say whether a value that is found nowhere is of its text"
+        "the operator's rules look at where `{0}` comes from, and this session read untrusted text that \
+         is not kept (a stream, or what a session above it read): nobody can say whether a value that is \
+         found nowhere is of it"
     )]
     Origin(ArgumentName),
     #[error("what the rules are shown cannot be made: {0}")]

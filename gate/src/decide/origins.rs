@@ -143,7 +143,16 @@ fn target(
     if (argument.origins.contains(&class) && either) || member || Mutant::GateOrigins.is_on() {
         looked.anchored |= is_target;
     } else {
-        let why = unaccepted(name, argument, &leaf, class, said_by.first());
+        let why = if either {
+            unaccepted(name, argument, &leaf, class, said_by.first())
+        } else {
+            alloc::format!(
+                "the session has read untrusted text that is not kept (a stream, or what a session above \
+                 it read): `{}` is found nowhere, so it may stand there, and `{name}` is not accepted from \
+                 untrusted content",
+                shown(&leaf)
+            )
+        };
         let change = alloc::format!(
             "a person's approval, or a value that comes from one of: {}",
             words(argument)

@@ -159,7 +159,8 @@ impl Facts {
         self.lineage.usage()
     }
 
-    /// Whether untrusted text came in that the index does not have: then what nothing has may be of it.
+    /// Whether untrusted text came in that the index does not have, over a stream or into a session above: then
+    /// what nothing has may be of it.
     pub const fn is_blind(&self) -> bool {
         self.blind
     }

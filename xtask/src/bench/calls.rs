@@ -33,11 +33,42 @@ struct Case {
     method: &'static str,
     path: &'static str,
     body: &'static str,
-    /// Whether a decision and an intent are on disk before the request is sent.
+    /// Whether something is on disk before the agent has its answer: of an effect its decision and its intent,
+    /// of a lease its opening.
     durable: bool,
 }
 
-const CASES: [Case; 2] = [
+/// The same note over a lease: opened, and read to its end.
+const FOLLOW: &str = r#"
+[tools.follow_note]
+description = "Follows one of the session's notes while it is written."
+credential = "demo"
+risk = "read"
+idempotent = true
+result = "untrusted"
+on_taint = "pass"
+
+[tools.follow_note.request]
+method = "GET"
+url = "http://SERVICE/v1/notes/{id}"
+stream = true
+
+[tools.follow_note.arguments.id]
+description = "Which note."
+authority = "owned"
+set = "notes"
+"#;
+
+const CASES: [Case; 3] = [
+    Case {
+        name: "follow_note (a lease: opening on disk, then read to its end)",
+        tool: "follow_note",
+        arguments: r#"{"id":"inbox-1"}"#,
+        method: "GET",
+        path: "/v1/notes/inbox-1",
+        body: "",
+        durable: true,
+    },
     Case {
         name: "read_note (idempotent)",
         tool: "read_note",
@@ -61,7 +92,7 @@ const CASES: [Case; 2] = [
 pub(super) fn run(places: &Places, turns: usize) -> Result<()> {
     let room = Room::make(places)?;
     let service = Service::start(places, &room)?;
-    room.write_policy(places, service.address())?;
+    room.write_policy_with(places, service.address(), FOLLOW)?;
     room.show_own_program()?;
     let daemon = Daemon::start(&room)?;
     let mut bare = Bare::connect(&room, &service)?;

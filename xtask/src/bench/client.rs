@@ -2,7 +2,7 @@
 //! each took. It speaks MCP over the session's socket itself, so that no client library is measured.
 
 use std::{
-    io::{BufRead as _, BufReader, Write as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     os::unix::net::UnixStream,
     time::Instant,
 };
@@ -40,6 +40,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         for _ in 0..count.parse::<usize>().context("a count")? {
             let started = Instant::now();
             session.call(tool, arguments)?;
+            session.follow(&args.socket)?;
             say::line(started.elapsed().as_nanos());
         }
     }
@@ -71,6 +72,27 @@ impl Session {
             !self.line.contains("\"isError\":true"),
             "the call did not pass: {}",
             self.line.trim()
+        );
+        Ok(())
+    }
+
+    /// Reads the stream to its end that the last answer names, if it names one: a connection of its own, as
+    /// custody-bridge makes it.
+    fn follow(&self, socket: &str) -> Result<()> {
+        let Some((_, behind)) = self.line.split_once("\"custody/stream\":") else {
+            return Ok(());
+        };
+        let name: String = behind.chars().take_while(char::is_ascii_digit).collect();
+        let mut stream = UnixStream::connect(socket).context("cannot connect")?;
+        stream
+            .write_all(format!("custody-stream {name}\n").as_bytes())
+            .context("cannot ask for the stream")?;
+        let mut all = Vec::new();
+        let _bytes = stream.read_to_end(&mut all).context("no stream")?;
+        ensure!(
+            all.starts_with(b"ok\n") && all.ends_with(b"whole\n"),
+            "the stream did not come whole: {}",
+            String::from_utf8_lossy(&all)
         );
         Ok(())
     }

@@ -139,6 +139,10 @@ pub(crate) fn places(dir: &Path) -> Folders {
         );
     let policy = Policy::compile(&signing_name(), &text).unwrap();
     fs::write(places.policies.join("signing.policy"), policy.to_bytes()).unwrap();
+    let text = include_str!("../../../../fixtures/policies/stream.toml");
+    let stream = PolicyName::parse("stream").unwrap();
+    let policy = Policy::compile(&stream, text).unwrap();
+    fs::write(places.policies.join("stream.policy"), policy.to_bytes()).unwrap();
     places
 }
 
@@ -576,6 +580,16 @@ impl Front {
         frame::read(&mut self.stream).unwrap()
     }
 
+    /// The next answer, with what came beside it.
+    pub(crate) fn answer_with(&mut self) -> (Answer, Option<OwnedFd>) {
+        let mut head = [0; 4];
+        let (len, mut fds) = channel::recv(&self.stream, &mut head, 1).unwrap();
+        assert_eq!(len, head.len(), "the length comes whole");
+        let mut bytes = vec![0; usize::try_from(u32::from_le_bytes(head)).unwrap()];
+        std::io::Read::read_exact(&mut self.stream, &mut bytes).unwrap();
+        (frame::parse(&bytes).unwrap(), fds.pop())
+    }
+
     /// Sends a call that waits; its pending id, rule and reason.
     pub(crate) fn held(&mut self, tool: &str, arguments: &str) -> (u64, String, String) {
         let sent = self.send(tool, arguments);
@@ -762,6 +776,18 @@ impl Vault {
 
     pub(crate) fn say(&mut self, answer: &permit::Answer) {
         frame::write(&mut self.stream, answer).unwrap();
+    }
+
+    /// Opens a lease, and keeps the end that a worker has.
+    pub(crate) fn opens(&mut self, number: u64) -> UnixStream {
+        let (ours, theirs) = channel::pair_stream().unwrap();
+        let bytes = frame::frame(&permit::Answer::Opened {
+            number,
+            status: 200,
+        })
+        .unwrap();
+        channel::send(&self.stream, &bytes, &[theirs.as_fd()]).unwrap();
+        UnixStream::from(ours)
     }
 
     pub(crate) fn done(&mut self, number: u64, result: &[u8]) {

@@ -10,6 +10,7 @@ mod channels;
 mod crash;
 mod delegation;
 mod harness;
+mod leases;
 #[cfg(feature = "cedar")]
 mod rules;
 mod start;
