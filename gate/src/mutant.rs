@@ -5,8 +5,56 @@
 //! `CUSTODY_MUTANT` names what is off, several joined by `+`. In every other build [`Mutant::is_on`]
 //! is false when it is compiled, and nothing of a mutant is in the program.
 
+/// The separable properties of an assessment (A to G), or none of them.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Letter {
+    /// What authorizes is authentic, unmodified, valid now and used once.
+    A,
+    /// Who authorizes has the authority.
+    B,
+    /// What is authorized is the exact call that is performed.
+    C,
+    /// The call is permitted in what it means.
+    D,
+    /// The effect is reached through the gate alone.
+    E,
+    /// What was approved still holds when it is performed.
+    F,
+    /// What came of it is looked at.
+    G,
+    /// A rule beside them.
+    None,
+}
+
+impl Letter {
+    /// In the order of an assessment; without [`Letter::None`].
+    pub const ALL: [Self; 7] = [
+        Self::A,
+        Self::B,
+        Self::C,
+        Self::D,
+        Self::E,
+        Self::F,
+        Self::G,
+    ];
+
+    /// The letter; `-` for none.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::A => "A",
+            Self::B => "B",
+            Self::C => "C",
+            Self::D => "D",
+            Self::E => "E",
+            Self::F => "F",
+            Self::G => "G",
+            Self::None => "-",
+        }
+    }
+}
+
 macro_rules! mutants {
-    ($($(#[$doc:meta])* $variant:ident $name:literal: $property:literal;)*) => {
+    ($($(#[$doc:meta])* $variant:ident $name:literal: $letter:ident $property:literal;)*) => {
         /// A rule that is off.
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         pub enum Mutant {
@@ -30,88 +78,104 @@ macro_rules! mutants {
                     $(Self::$variant => $property,)*
                 }
             }
+
+            /// Which of the separable properties that one is a part of.
+            pub const fn letter(self) -> Letter {
+                match self {
+                    $(Self::$variant => Letter::$letter,)*
+                }
+            }
         }
     };
 }
 
-// What it does; its name, whose rule it is first; the property that it takes away.
+// What it does; its name, whose rule it is first; the letter of its property, and the property that it takes
+// away.
 mutants! {
+    /// An approval that was taken is taken again.
+    ApprovalsTakenTwice "approvals-taken-twice": F "an approval is used once, whoever uses it";
     /// No terminal sequence is taken out of what a session writes.
-    CliTerminalFilter "cli-terminal-filter": "what a session writes does nothing to a terminal";
+    CliTerminalFilter "cli-terminal-filter": E "what a session writes does nothing to a terminal";
     /// A workspace is opened through symlinks.
-    CliWorkdirSymlinks "cli-workdir-symlinks": "a workspace is the folder that its path names";
+    CliWorkdirSymlinks "cli-workdir-symlinks": E "a workspace is the folder that its path names";
+    /// Whoever may see a call may answer for it.
+    ControlReviewerRights "control-reviewer-rights": B "who approves may approve";
     /// The credential stays in answers.
-    EffectScrubber "effect-scrubber": "no answer shows the credential";
+    EffectScrubber "effect-scrubber": E "no answer shows the credential";
     /// A stream keeps back only what looks like the beginning of the credential.
-    EffectScrubberHoldBack "effect-scrubber-hold-back": "what is kept back says nothing of a guess";
+    EffectScrubberHoldBack "effect-scrubber-hold-back": E "what is kept back says nothing of a guess";
     /// A request under a name that begins as a call's is a call.
-    FrontMethods "front-methods": "a call is what is called one";
+    FrontMethods "front-methods": C "a call is what is called one";
     /// The last of two equal keys counts.
-    FrontStrictJson "front-strict-json": "a message has one meaning";
+    FrontStrictJson "front-strict-json": C "a message has one meaning";
     /// What a reviewer approved is not compared with the call that waits.
-    GateApprovalDigest "gate-approval-digest": "an approval is of the call that was shown";
+    GateApprovalDigest "gate-approval-digest": C "an approval is of the call that was shown";
     /// What must be a trusted value may be any.
-    GateAuthority "gate-authority": "a verified argument is the application's value";
+    GateAuthority "gate-authority": B "a verified argument is the application's value";
     /// The end of a turn holds nothing.
-    GateCommit "gate-commit": "every moment of a call's life asks the same";
+    GateCommit "gate-commit": F "every moment of a call's life asks the same";
     /// A delegated session has limits of its own alone.
-    GateDelegation "gate-delegation": "what is delegated only narrows";
+    GateDelegation "gate-delegation": B "what is delegated only narrows";
     /// What a delegated session does is asked of, and counted in, no session above it.
-    GateDelegationBooks "gate-delegation-books": "what a delegated session spends, all above it have spent";
+    GateDelegationBooks "gate-delegation-books": B "what a delegated session spends, all above it have spent";
     /// What a system repeats of the agent's words is the system's own.
-    GateEcho "gate-echo": "what a system repeats of a call does not become its own";
+    GateEcho "gate-echo": D "what a system repeats of a call does not become its own";
     /// Arguments that a tool does not have are passed over.
-    GateExactArguments "gate-exact-arguments": "a call has the arguments of its tool, and no others";
+    GateExactArguments "gate-exact-arguments": C "a call has the arguments of its tool, and no others";
     /// Only what comes into a session that is not tainted is remembered.
-    GateFirstResult "gate-first-result": "the order in which content came in does not matter";
+    GateFirstResult "gate-first-result": B "the order in which content came in does not matter";
     /// Every request stands on the floor.
-    GateFloor "gate-floor": "a request stays on its credential's floor";
+    GateFloor "gate-floor": E "a request stays on its credential's floor";
     /// A stream brings in nobody's words.
-    GateLeaseLabel "gate-lease-label": "a stream taints its session before its first byte";
+    GateLeaseLabel "gate-lease-label": B "a stream taints its session before its first byte";
     /// Whatever a call is bound to is what was meant.
-    GateMeaning "gate-meaning": "what a call means is vouched for by others than the agent";
+    GateMeaning "gate-meaning": D "what a call means is vouched for by others than the agent";
     /// A value may come from anywhere.
-    GateOrigins "gate-origins": "in a tainted session each value comes from where the policy says";
+    GateOrigins "gate-origins": B "in a tainted session each value comes from where the policy says";
     /// A value goes into a path as it is.
-    GatePathSegment "gate-path-segment": "a value stays in its segment of a path";
+    GatePathSegment "gate-path-segment": C "a value stays in its segment of a path";
+    /// Whatever stands where an effect is read back is what was expected.
+    GateReadBack "gate-read-back": G "what is read back is held to what the call says";
     /// What a tainted session is refused is held, and can be approved.
-    GateRefusalFirst "gate-refusal-first": "what was refused is never approved";
+    GateRefusalFirst "gate-refusal-first": B "what was refused is never approved";
     /// A tool is found by a name that looks like its own.
-    GateRegistry "gate-registry": "a tool's name is registered byte for byte";
+    GateRegistry "gate-registry": C "a tool's name is registered byte for byte";
     /// A session asks for whatever its policy has.
-    GateScope "gate-scope": "a task has no more than its scope";
+    GateScope "gate-scope": B "a task has no more than its scope";
     /// Taint refuses nothing.
-    GateTaint "gate-taint": "a tainted session calls only what its policy lets it";
+    GateTaint "gate-taint": B "a tainted session calls only what its policy lets it";
     /// Untrusted text is the person's.
-    GateUntrustedWords "gate-untrusted-words": "untrusted content never makes an answer more lenient";
+    GateUntrustedWords "gate-untrusted-words": B "untrusted content never makes an answer more lenient";
     /// A line may rest on any other.
-    LedgerChainLink "ledger-chain-link": "no line of the ledger is taken out, put in or moved";
+    LedgerChainLink "ledger-chain-link": A "no line of the ledger is taken out, put in or moved";
     /// A checkpoint is taken whoever signed it.
-    LedgerCheckpointSignature "ledger-checkpoint-signature": "what the ledger calls signed is signed";
+    LedgerCheckpointSignature "ledger-checkpoint-signature": A "what the ledger calls signed is signed";
     /// Every refusal is logged.
-    SupervisorDenialPace "supervisor-denial-pace": "a flood of refusals does not fill the log";
+    SupervisorDenialPace "supervisor-denial-pace": None "a flood of refusals does not fill the log";
     /// What programs and paths are called is logged as it is.
-    SupervisorLogEscapes "supervisor-log-escapes": "a line of the log is one line, and steers no terminal";
+    SupervisorLogEscapes "supervisor-log-escapes": None "a line of the log is one line, and steers no terminal";
     /// A statement is taken for whatever call it comes with.
-    VaultApprovalCall "vault-approval-call": "a signed statement is of the call that it comes with";
+    VaultApprovalCall "vault-approval-call": C "a signed statement is of the call that it comes with";
     /// A statement is taken whoever signed it.
-    VaultApprovalSignature "vault-approval-signature": "a confirmed call has a reviewer's signature";
+    VaultApprovalSignature "vault-approval-signature": B "a confirmed call has a reviewer's signature";
     /// An effect is sent without an intent.
-    VaultIntent "vault-intent": "what an effect may have done is on disk before it is sent";
+    VaultIntent "vault-intent": A "what an effect may have done is on disk before it is sent";
+    /// An intent is written, and nobody waits until it is on disk.
+    VaultIntentUnawaited "vault-intent-unawaited": A "an effect waits until its intent is on disk";
     /// Any kind of permit opens a stream, of whatever size and time.
-    VaultLease "vault-lease": "a stream is opened by a lease of its destination, size and time";
+    VaultLease "vault-lease": C "a stream is opened by a lease of its destination, size and time";
     /// What a permit says of its call's meaning is not looked at.
-    VaultMeaning "vault-meaning": "the vault performs what the permit means";
+    VaultMeaning "vault-meaning": D "the vault performs what the permit means";
     /// A permit is spent as often as it comes.
-    VaultPermitReuse "vault-permit-reuse": "a permit is spent once";
+    VaultPermitReuse "vault-permit-reuse": A "a permit is spent once";
     /// A permit is taken whoever signed it.
-    VaultPermitSignature "vault-permit-signature": "a permit is the gate's";
+    VaultPermitSignature "vault-permit-signature": A "a permit is the gate's";
     /// An effect is sent without what must still be so.
-    VaultPrecondition "vault-precondition": "an effect is sent only while what it rests on is so";
+    VaultPrecondition "vault-precondition": F "an effect is sent only while what it rests on is so";
     /// What is read back changes nothing: every effect counts as seen.
-    VaultReadBack "vault-read-back": "an effect counts as seen where reading back shows it";
+    VaultReadBack "vault-read-back": G "an effect counts as seen where reading back shows it";
     /// What was taken back is used on.
-    VaultRevocation "vault-revocation": "what an operator took back is used no more";
+    VaultRevocation "vault-revocation": F "what an operator took back is used no more";
 }
 
 impl Mutant {
@@ -153,6 +217,14 @@ mod tests {
         let names: std::vec::Vec<_> = Mutant::ALL.iter().map(|it| it.name()).collect();
         assert!(names.is_sorted());
         assert!(names.windows(2).all(|two| two[0] != two[1]));
+    }
+
+    #[test]
+    fn each_property_has_a_mutant() {
+        for letter in Letter::ALL {
+            let mut all = Mutant::ALL.iter();
+            assert!(all.any(|it| it.letter() == letter), "{letter:?}");
+        }
     }
 
     #[test]

@@ -107,6 +107,9 @@ pub enum PermitError {
     /// The call beside it is not the one that it binds.
     #[error("the call is not the one that the permit binds")]
     Call,
+    /// The call beside it is not of the form.
+    #[error("the call cannot be read: {0}")]
+    CallForm(JsonError),
     /// For another run of the vault.
     #[error("the permit is for another run of the vault")]
     Epoch,
@@ -250,7 +253,7 @@ impl Verified {
     /// # Errors
     /// When `bytes` is no call in RFC 8785 form, or another than the permit binds.
     pub fn admit(&self, bytes: &[u8]) -> Result<Call, PermitError> {
-        let call = Call::from_bytes(bytes)?;
+        let call = Call::from_bytes(bytes).map_err(PermitError::CallForm)?;
         if Call::digest_of(bytes) != self.permit.call || call.tool != self.permit.tool {
             return Err(PermitError::Call);
         }

@@ -11,9 +11,12 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How many points; five thousand take about two hours
+    /// How many points; five thousand take about a quarter of an hour on two cores
     #[arg(long, default_value_t = 5_000)]
     points: u32,
+    /// How many installations are killed beside each other
+    #[arg(long, default_value_t = 6)]
+    lanes: u32,
 }
 
 pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
@@ -26,6 +29,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
         .args(["test", "--locked", "--package", "custody-tests"])
         .args(["--test", "kills", "--", "--nocapture"])
         .env(build::OBJECT, places.ebpf_object())
-        .env("CUSTODY_KILL_POINTS", args.points.to_string());
+        .env("CUSTODY_KILL_POINTS", args.points.to_string())
+        .env("CUSTODY_KILL_LANES", args.lanes.to_string());
     stage::must(&mut cargo)
 }

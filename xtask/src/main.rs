@@ -11,6 +11,7 @@ mod build_ebpf;
 mod bypass;
 mod demo;
 mod evidence_run;
+mod forgeries;
 mod fuzz;
 mod guest;
 mod kills;
@@ -54,6 +55,8 @@ enum Command {
     Demo(demo::Args),
     /// Run all that the claims rest on, here and on stock kernels, and collect it in `evidence/`
     EvidenceRun(evidence_run::Args),
+    /// Show each permit, statement, chain and export that is forged, and why it is refused
+    Forgeries,
     /// Run the gate's parsers and its index under libFuzzer
     Fuzz(fuzz::Args),
     /// Run a command on a stock Debian kernel, in an emulated machine
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         Command::Bypass(args) => bypass::run(&places, &args),
         Command::Demo(args) => demo::run(&places, &args),
         Command::EvidenceRun(args) => evidence_run::run(&places, &args),
+        Command::Forgeries => forgeries::run(&places),
         Command::Fuzz(args) => fuzz::run(&places, &args),
         Command::Guest(args) => guest::command(&places, &args),
         Command::Kills(args) => kills::run(&places, &args),

@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use gate::mutant::Mutant;
+use gate::mutant::{Letter, Mutant};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -25,10 +25,34 @@ use crate::{
 /// The committed data: `tests/src/evidence/mutants.rs` says it to the rows.
 const FILE: &str = "fixtures/mutants.json";
 
-const FORMAT: &str = "custody-mutants/1";
+const FORMAT: &str = "custody-mutants/2";
 
 /// Mutant, package, its tests' target, test: what notices without an attempt.
 const TESTS: &[(Mutant, &str, &str, &str)] = &[
+    (
+        Mutant::ApprovalsTakenTwice,
+        "custody-approvals",
+        "--test=approvals",
+        "steps::an_approval_that_was_taken_is_taken_by_nobody_else",
+    ),
+    (
+        Mutant::ControlReviewerRights,
+        "custody-control",
+        "--test=operators",
+        "reviewing::a_rule_says_who_and_separate_means_another",
+    ),
+    (
+        Mutant::GateReadBack,
+        "gate",
+        "--test=gate",
+        "read_back::nothing_is_converted_between_a_call_and_what_is_shown",
+    ),
+    (
+        Mutant::VaultIntentUnawaited,
+        "custody-vault",
+        "--test=vault",
+        "effects::a_request_waits_until_its_intent_is_signed_and_on_disk",
+    ),
     (
         Mutant::EffectScrubberHoldBack,
         "custody-effect",
@@ -240,6 +264,8 @@ struct File {
 #[derive(Deserialize, Serialize)]
 struct Run {
     mutant: String,
+    /// Which of the separable properties it is a part of; several by `+` as the mutants.
+    letter: String,
     property: String,
     tests: Vec<Test>,
 }
@@ -279,14 +305,19 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
             Some(run) => run.tests.push(noticed),
             None => runs.push(Run {
                 mutant: name.into(),
+                letter: mutant.letter().as_str().into(),
                 property: mutant.property().into(),
                 tests: vec![noticed],
             }),
         }
     }
     runs.sort_by(|a, b| a.mutant.cmp(&b.mutant));
-    say::line("property | test | mutant | killed");
-    runs.iter().for_each(print);
+    say::line("letter | property | test | mutant | killed");
+    for letter in Letter::ALL.into_iter().chain([Letter::None]) {
+        let of_it = |run: &&Run| run.letter.split('+').next() == Some(letter.as_str());
+        runs.iter().filter(of_it).for_each(print);
+    }
+    runs_by_letter(&runs);
     let alive = alive(&runs, |mutant| mutant.name().starts_with(only));
     if args.write {
         let file = File {
@@ -311,9 +342,10 @@ fn by_attempts(places: &Places, wrapper: &Path, only: &str) -> Result<Vec<Run>> 
     let mut runs = Vec::new();
     for (mutant, ids) in named(&folder)? {
         match properties(&mutant) {
-            Some(property) if mutant.starts_with(only) => runs.push(Run {
+            Some((letter, property)) if mutant.starts_with(only) => runs.push(Run {
                 tests: attempts(places, &folder, &mutant, &ids)?,
                 mutant,
+                letter,
                 property,
             }),
             Some(_) => {}
@@ -372,14 +404,30 @@ fn named(folder: &Path) -> Result<Vec<(String, Vec<String>)>> {
         .collect()
 }
 
-/// The properties of a mutant, or of several; none where one of them is not there.
-fn properties(joined: &str) -> Option<String> {
-    let found: Option<Vec<&str>> = joined
+/// The letters and properties of a mutant, or of several; none where one of them is not there.
+fn properties(joined: &str) -> Option<(String, String)> {
+    let found: Option<Vec<Mutant>> = joined
         .split('+')
         .map(|name| Mutant::ALL.iter().copied().find(|it| it.name() == name))
-        .map(|found| found.map(Mutant::property))
         .collect();
-    Some(found?.join("; "))
+    let found = found?;
+    let letters: Vec<&str> = found.iter().map(|it| it.letter().as_str()).collect();
+    let properties: Vec<&str> = found.iter().map(|it| it.property()).collect();
+    Some((letters.join("+"), properties.join("; ")))
+}
+
+/// How many mutants each property has, and how many of them something noticed.
+fn runs_by_letter(runs: &[Run]) {
+    for letter in Letter::ALL {
+        let all = || Mutant::ALL.iter().filter(|it| it.letter() == letter);
+        let alive = alive(runs, |it| it.letter() == letter).len();
+        let count = all().count();
+        say::line(format_args!(
+            "{}: {} of {count} mutants killed",
+            letter.as_str(),
+            count.saturating_sub(alive)
+        ));
+    }
 }
 
 /// The attempts that name a mutant, with the rule off.
@@ -482,13 +530,13 @@ fn cargo_test(
     })
 }
 
-/// property | test | mutant | killed, and what was seen.
+/// letter | property | test | mutant | killed, and what was seen.
 fn print(run: &Run) {
     for test in &run.tests {
         let killed = if test.killed { "yes" } else { "no" };
         say::line(format_args!(
-            "{} | {} | {} | {killed}: {}",
-            run.property, test.test, run.mutant, test.saw
+            "{} | {} | {} | {} | {killed}: {}",
+            run.letter, run.property, test.test, run.mutant, test.saw
         ));
     }
 }
@@ -505,6 +553,7 @@ mod tests {
         };
         Run {
             mutant: "gate-authority".into(),
+            letter: "B".into(),
             property: "a property".into(),
             tests: killed.iter().map(test).collect(),
         }
@@ -521,7 +570,8 @@ mod tests {
 
     #[test]
     fn several_mutants_together_are_there_only_where_each_is() {
-        let together = properties("gate-path-segment+gate-floor").unwrap();
+        let (letters, together) = properties("gate-path-segment+gate-floor").unwrap();
+        assert_eq!(letters, "C+E");
         assert!(together.contains("; "), "{together}");
         assert_eq!(properties("gate-path-segment+nothing"), None);
     }

@@ -572,10 +572,10 @@ mod tests {
             let given = ["custody", "run", "--from", "000000000000002a"];
             let given = given.iter().chain(more).chain(&["--", "true"]);
             let parsed = Arguments::try_parse_from(given).ok()?;
-            match parsed.what {
-                What::Run(run) => Some(run),
-                _ => None,
-            }
+            let What::Run(run) = parsed.what else {
+                return None;
+            };
+            Some(run)
         };
         let run = parse(&["--only-values", "", "--only-roles", "a,b"]).unwrap();
         assert!(run.only_values.unwrap().0.is_empty());

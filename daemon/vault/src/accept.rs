@@ -354,6 +354,7 @@ fn claimed(bytes: &[u8], why: &PermitError) -> Option<Box<Bound>> {
         PermitError::Json(_) | PermitError::Signature => return None,
         PermitError::Audience
         | PermitError::Call
+        | PermitError::CallForm(_)
         | PermitError::Epoch
         | PermitError::Expired
         | PermitError::Format { .. }

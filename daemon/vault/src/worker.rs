@@ -176,10 +176,19 @@ impl Worker {
         !self.dead.get()
     }
 
-    /// Since when it performs nothing; `None` while it does.
-    pub(crate) fn idle(&self) -> Option<Duration> {
-        let idle = self.waiting.borrow().is_empty() && self.streams.borrow().is_empty();
-        idle.then(|| self.used.get().elapsed())
+    /// Whether it performs something.
+    pub(crate) fn performs(&self) -> bool {
+        !self.waiting.borrow().is_empty() || !self.streams.borrow().is_empty()
+    }
+
+    /// How long ago a call took it, or was over.
+    pub(crate) fn idle(&self) -> Duration {
+        self.used.get().elapsed()
+    }
+
+    /// A call takes it.
+    pub(crate) fn taken(&self) {
+        self.used.set(Instant::now());
     }
 
     /// How long ago it was started, and with it its names resolved.
@@ -223,7 +232,7 @@ impl Worker {
         let patience = Duration::from_millis(request.timeout_ms.into()).saturating_add(GRACE);
         let number = self.next.get();
         self.next.set(number.saturating_add(1));
-        self.used.set(Instant::now());
+        self.taken();
         let (order, intent) = (self.order, cleared.intent());
         tracing::debug!(order, number, intent, "handed over");
         let (answered, answer) = oneshot::channel();
@@ -273,7 +282,7 @@ impl Worker {
         let patience = Duration::from_millis(request.timeout_ms.into()).saturating_add(GRACE);
         let number = self.next.get();
         self.next.set(number.saturating_add(1));
-        self.used.set(Instant::now());
+        self.taken();
         tracing::debug!(order = self.order, number, "a lease was handed over");
         let place = match self.queue.try_reserve() {
             Ok(place) if self.lives() => place,
@@ -308,7 +317,7 @@ impl Worker {
 
     /// Nobody waits for the stream any more.
     pub(crate) fn forget(&self, number: u64) {
-        self.used.set(Instant::now());
+        self.taken();
         drop(self.streams.borrow_mut().remove(&number));
     }
 }
@@ -321,7 +330,7 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.worker.used.set(Instant::now());
+        self.worker.taken();
         drop(self.worker.waiting.borrow_mut().remove(&self.number));
     }
 }

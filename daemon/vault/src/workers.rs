@@ -106,6 +106,7 @@ impl Workers {
                 && worker.age() < AGE_MAX
                 && worker.addresses(wanted.origin).is_some();
             if usable {
+                worker.taken();
                 return Ok(Rc::clone(worker));
             }
         }
@@ -254,14 +255,18 @@ impl Workers {
         }
     }
 
-    /// Ends every worker that performs nothing for [`IDLE`], or is dead.
+    /// Ends every worker that nobody has had for [`IDLE`], or that is dead.
     pub(crate) fn sweep(&self, idle: Duration, custodyd: &Custodyd) {
         self.retire_where(custodyd, |_label, worker| {
-            !worker.lives() || worker.idle().is_some_and(|since| since >= idle)
+            !worker.lives() || (!is_held(worker, 1) && worker.idle() >= idle)
         });
     }
 
-    fn retire_where(&self, custodyd: &Custodyd, which: impl Fn(&CredentialLabel, &Worker) -> bool) {
+    fn retire_where(
+        &self,
+        custodyd: &Custodyd,
+        which: impl Fn(&CredentialLabel, &Rc<Worker>) -> bool,
+    ) {
         self.slots.borrow_mut().retain(|(_session, label), slot| {
             let Ok(mut place) = slot.try_lock() else {
                 return true;
@@ -280,9 +285,15 @@ impl Workers {
     }
 }
 
-/// Takes a worker out of use. What it performs at the moment comes to its end first.
+/// Whether a call has it, beside `ours` of our own: one that it performs, or one that is found it and still
+/// writes its intent, which takes as long as the disk does.
+fn is_held(worker: &Rc<Worker>, ours: usize) -> bool {
+    worker.performs() || Rc::strong_count(worker) > ours
+}
+
+/// Takes a worker out of use. What it performs at the moment, or is about to, comes to its end first.
 fn retire(worker: Rc<Worker>, custodyd: &Custodyd) {
-    if worker.idle().is_some() || !worker.lives() {
+    if !is_held(&worker, 1) || !worker.lives() {
         worker.die("no more needed");
         custodyd.order_or_lose(&VaultOrder::Stop {
             order: worker.order(),

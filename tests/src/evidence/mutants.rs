@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 const FILE: &str = include_str!("../../../fixtures/mutants.json");
 
 /// The version of the file's format.
-pub const FORMAT: &str = "custody-mutants/1";
+pub const FORMAT: &str = "custody-mutants/2";
 
 /// The committed file.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -26,6 +26,8 @@ pub struct File {
 pub struct Run {
     /// Its name; several are joined by `+`.
     pub mutant: String,
+    /// Which of the separable properties A to G that is a part of, or `-`; several are joined by `+`.
+    pub letter: String,
     /// The property that is gone.
     pub property: String,
     /// What noticed, or did not.
@@ -67,7 +69,7 @@ pub(crate) fn said(mutant: &str, attempt: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use gate::mutant::Mutant;
+    use gate::mutant::{Letter, Mutant};
 
     use super::*;
     use crate::attempts;
@@ -88,6 +90,23 @@ mod tests {
                 .any(|test| test.killed);
             let again = "run `cargo xtask mutants --write`";
             assert!(noticed, "{}: {again}", mutant.name());
+        }
+    }
+
+    #[test]
+    fn each_property_is_noticed_when_it_is_taken_away_and_the_file_says_which() {
+        let file = file();
+        for run in &file.mutants {
+            let names = run.mutant.split('+');
+            let mutants = names.filter_map(|name| Mutant::ALL.iter().find(|it| it.name() == name));
+            let letters: Vec<&str> = mutants.map(|it| it.letter().as_str()).collect();
+            assert_eq!(run.letter, letters.join("+"), "{}", run.mutant);
+        }
+        for letter in Letter::ALL {
+            let of_it = |run: &&Run| run.letter == letter.as_str();
+            let killed = |run: &Run| run.tests.iter().any(|test| test.killed);
+            let noticed = file.mutants.iter().filter(of_it).any(killed);
+            assert!(noticed, "{letter:?}");
         }
     }
 

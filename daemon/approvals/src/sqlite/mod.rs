@@ -115,7 +115,7 @@ impl Store for Sqlite {
     fn take(&self, key: Key, now: u64) -> Result<Approval, StoreError> {
         // Most who come too late are told without keeping anybody from writing.
         let row = self.read(key)?;
-        if row.state != State::Approved {
+        if !step::may_be_taken(&row) {
             return Err(step::wrong(&row, State::Taken));
         }
         self.step(key, now, |row| step::take(row, now))

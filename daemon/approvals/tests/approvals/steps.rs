@@ -51,6 +51,33 @@ fn a_call_is_answered_once_and_whoever_is_second_learns_who_was_first() {
     assert!(store.take(key(1), NOW).is_err());
 }
 
+/// Property F: what was approved once is used once, whoever asks again.
+#[test]
+fn an_approval_that_was_taken_is_taken_by_nobody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (
+        Sqlite::open(folder.path()).unwrap(),
+        Sqlite::open(folder.path()).unwrap(),
+    );
+    let asked = asked(1);
+    one.keep(&asked, NOW).unwrap();
+    let _row = one.answer(key(1), &yes(&asked), NOW).unwrap();
+    let _row = one.take(key(1), NOW).unwrap();
+    for store in [&one, &other] {
+        let error = store.take(key(1), NOW).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                StoreError::State {
+                    state: State::Taken,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+    }
+}
+
 #[test]
 fn an_approval_that_was_given_back_makes_room_for_another_answer_in_its_time() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,7 +3,7 @@
 use custody_approvals::{Asked, Heading};
 use custody_config::{Caller, Question, Review, Reviews};
 use custody_wire::profile::Profile;
-use gate::approval::Needs;
+use gate::{approval::Needs, mutant::Mutant};
 
 use super::Desk;
 use crate::caller;
@@ -45,6 +45,9 @@ impl Desk {
         needs: Needs,
         profile: Option<Profile>,
     ) -> Result<(), NotYours> {
+        if Mutant::ControlReviewerRights.is_on() {
+            return Ok(());
+        }
         caller::outside(&self.uids, caller).map_err(|_inside| NotYours::Inside)?;
         let question = Question {
             owner: asked.caller,

@@ -20,22 +20,22 @@ use sha2::{Digest as _, Sha512};
 use crate::harness::{Bench, SESSION, Wish, run, yes};
 
 /// The host's time when each of these vaults starts.
-const NOW: u64 = 1_700_000_000_000;
+pub(crate) const NOW: u64 = 1_700_000_000_000;
 
-fn alice() -> SigningKey {
+pub(crate) fn alice() -> SigningKey {
     SigningKey::from_bytes(&[21; 32])
 }
 
-fn mallory() -> SigningKey {
+pub(crate) fn mallory() -> SigningKey {
     SigningKey::from_bytes(&[22; 32])
 }
 
-fn put(to: &mut Vec<u8>, part: &[u8]) {
+pub(crate) fn put(to: &mut Vec<u8>, part: &[u8]) {
     to.extend_from_slice(&u32::try_from(part.len()).unwrap().to_be_bytes());
     to.extend_from_slice(part);
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
     for three in bytes.chunks(3) {
@@ -54,7 +54,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-fn blob(key: &SigningKey) -> Vec<u8> {
+pub(crate) fn blob(key: &SigningKey) -> Vec<u8> {
     let mut blob = Vec::new();
     put(&mut blob, b"ssh-ed25519");
     put(&mut blob, key.verifying_key().as_bytes());
@@ -71,7 +71,7 @@ fn fingerprint(key: &SigningKey) -> String {
 }
 
 /// As `ssh-keygen -Y sign -n namespace` does.
-fn sign_for(namespace: &[u8], said: &[u8], key: &SigningKey) -> Vec<u8> {
+pub(crate) fn sign_for(namespace: &[u8], said: &[u8], key: &SigningKey) -> Vec<u8> {
     let mut message = b"SSHSIG".to_vec();
     for part in [namespace, b"", b"sha512", &Sha512::digest(said)] {
         put(&mut message, part);
@@ -90,7 +90,7 @@ fn sign_for(namespace: &[u8], said: &[u8], key: &SigningKey) -> Vec<u8> {
     .into_bytes()
 }
 
-fn signed(statement: &Statement, key: &SigningKey) -> Signed {
+pub(crate) fn signed(statement: &Statement, key: &SigningKey) -> Signed {
     let statement = statement.to_bytes().unwrap();
     Signed {
         signature: sign_for(b"custody-approval@v1", &statement, key),
@@ -106,7 +106,7 @@ fn file(text: &str) -> OwnedFd {
 }
 
 /// Sends these as all the reviewers that there are.
-fn reviewers(bench: &Bench, keys: &[&SigningKey], revoked: &[&SigningKey]) {
+pub(crate) fn reviewers(bench: &Bench, keys: &[&SigningKey], revoked: &[&SigningKey]) {
     for key in keys {
         let name = "alice".into();
         bench.notice(&VaultNotice::Reviewer { name }, &[&file(&line(key))]);
@@ -118,11 +118,11 @@ fn reviewers(bench: &Bench, keys: &[&SigningKey], revoked: &[&SigningKey]) {
     bench.notice(&VaultNotice::Reviewers, &[]);
 }
 
-fn transfer(bench: &Bench, amount: u32) -> Wish {
+pub(crate) fn transfer(bench: &Bench, amount: u32) -> Wish {
     bench.wish("transfer", serde_json::json!({ "amount": amount }))
 }
 
-fn statement(bench: &Bench, wish: &Wish) -> Statement {
+pub(crate) fn statement(bench: &Bench, wish: &Wish) -> Statement {
     let mut nonce = [0; 16];
     getrandom::fill(&mut nonce).unwrap();
     Statement {
@@ -144,7 +144,7 @@ fn statement(bench: &Bench, wish: &Wish) -> Statement {
 }
 
 /// Asks with the permit naming the statement, as the gate does.
-async fn ask(bench: &mut Bench, wish: &Wish, approval: &Signed) -> Answer {
+pub(crate) async fn ask(bench: &mut Bench, wish: &Wish, approval: &Signed) -> Answer {
     let digest = Statement::digest_of(&approval.statement);
     let wish = wish.with("approval", digest.to_string());
     bench.ask_approved(&wish, Some(approval.clone())).await

@@ -264,6 +264,37 @@ fn the_intent_is_on_disk_before_the_server_sees_anything() {
     );
 }
 
+/// Property A: a permit is used once, whatever ends in between; that rests on an intent that is there after a
+/// power cut too.
+#[test]
+fn a_request_waits_until_its_intent_is_signed_and_on_disk() {
+    let (told, tells) = mpsc::channel();
+    let told = std::sync::Mutex::new(told);
+    let (ready, waits) = mpsc::channel::<std::path::PathBuf>();
+    let waits = std::sync::Mutex::new(waits);
+    run(
+        move |request| {
+            let folder = waits.lock().unwrap().recv().unwrap();
+            let text = std::fs::read_to_string(folder.join("000001.jsonl")).unwrap();
+            told.lock().unwrap().send(text).unwrap();
+            yes(request)
+        },
+        async |mut bench| {
+            // What goes to disk is signed before: with the worker there, the next line comes at once.
+            for n in 0..8 {
+                let wish = bench.send(&format!("hello {n}"));
+                ready.send(bench.receipts()).unwrap();
+                assert!(matches!(bench.ask(&wish).await, Answer::Done { .. }));
+                let then = tells.recv().unwrap();
+                let last = then.lines().last().unwrap();
+                assert!(last.contains("\"checkpoint\""), "{n}: {last}");
+                let intents = then.matches("\"body\":{\"intent\"").count();
+                assert_eq!(intents, n + 1, "{then}");
+            }
+        },
+    );
+}
+
 #[test]
 fn one_sessions_calls_are_limited_and_hold_up_no_other() {
     run(

@@ -11,6 +11,7 @@
 
 mod approvals;
 mod effects;
+mod forgeries;
 mod freshness;
 mod harness;
 mod leases;
