@@ -2,9 +2,11 @@
 
 use std::{
     collections::BTreeMap,
-    fs::{self, OpenOptions},
-    io::Write as _,
-    sync::Arc,
+    fs,
+    io::{BufRead as _, BufReader, Write as _},
+    net::{TcpListener, TcpStream},
+    path::Path,
+    sync::{Arc, Mutex},
     thread,
 };
 
@@ -16,27 +18,66 @@ const APPROVALS: u64 = 1_000;
 const PROCESSES: usize = 32;
 const DAEMONS: usize = 4;
 
-/// Effects are counted outside the store: a line for each, appended whole (O_APPEND, write(2)).
+/// Where the effect server listens; in the store's folder, so that a child finds it.
+const SERVER: &str = "server";
+
+/// Property F: effects are counted where they happen, at a server that every process asks over HTTP.
 #[test]
-fn thirty_two_processes_of_four_daemons_use_a_thousand_approvals_once_each() {
+fn thirty_two_processes_of_four_daemons_make_a_thousand_effects_of_a_thousand_approvals() {
     let folder = tempfile::tempdir().unwrap();
     approved(&Sqlite::open(folder.path()).unwrap(), APPROVALS);
+    let effects = effect_server(folder.path());
     let children: Vec<_> = (0..PROCESSES)
         .map(|_| child("races::a_child_takes_what_it_can", folder.path()))
         .collect();
     for mut it in children {
         assert!(it.wait().unwrap().success());
     }
-    let effects = fs::read_to_string(folder.path().join("effects")).unwrap();
-    let mut times = BTreeMap::<u64, u64>::new();
-    for line in effects.lines() {
-        *times.entry(line.parse().unwrap()).or_default() += 1;
-    }
-    assert_eq!(effects.lines().count(), 1_000);
-    assert_eq!(times.len(), 1_000);
+    let times = effects.lock().unwrap();
+    let sum: u64 = times.values().sum();
+    println!("{PROCESSES} processes, {DAEMONS} daemons, {APPROVALS} approvals: {sum} effects");
+    assert_eq!((sum, times.len()), (1_000, 1_000));
     assert!(times.values().all(|it| *it == 1), "{times:?}");
     let store = Sqlite::open(folder.path()).unwrap();
     assert!((1..=APPROVALS).all(|it| store.find(key(it)).unwrap().state == State::Taken));
+}
+
+/// A server that counts what it is asked to do, and answers when it is done.
+fn effect_server(folder: &Path) -> Arc<Mutex<BTreeMap<String, u64>>> {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    fs::write(folder.join(SERVER), address).unwrap();
+    let effects = Arc::new(Mutex::new(BTreeMap::new()));
+    let counted = Arc::clone(&effects);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (stream, counted) = (stream.unwrap(), Arc::clone(&counted));
+            thread::spawn(move || {
+                let mut stream = BufReader::new(stream);
+                while let Some(target) = next_target(&mut stream) {
+                    *counted.lock().unwrap().entry(target).or_default() += 1;
+                    let done = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+                    stream.get_mut().write_all(done).unwrap();
+                }
+            });
+        }
+    });
+    effects
+}
+
+/// What the next request is for; none where the client is gone.
+fn next_target(stream: &mut BufReader<TcpStream>) -> Option<String> {
+    let mut first = String::new();
+    if stream.read_line(&mut first).unwrap() == 0 {
+        return None;
+    }
+    let mut line = String::new();
+    while line != "\r\n" {
+        line.clear();
+        assert!(stream.read_line(&mut line).unwrap() > 0, "a whole head");
+    }
+    let target = first.strip_prefix("POST ").unwrap();
+    Some(target.split(' ').next().unwrap().into())
 }
 
 /// One process of eight of one daemon: each daemon has a store of its own on the one file, each process
@@ -49,17 +90,22 @@ fn a_child_takes_what_it_can() {
     let stores: Vec<Sqlite> = (0..DAEMONS)
         .map(|_| Sqlite::open(&folder).unwrap())
         .collect();
-    let mut effects = OpenOptions::new()
-        .create(true)
-        .append(true)
-        .open(folder.join("effects"))
-        .unwrap();
+    let server = fs::read_to_string(folder.join(SERVER)).unwrap();
+    let mut server = BufReader::new(TcpStream::connect(server).unwrap());
     for position in 1..=APPROVALS {
         let store = &stores[usize::try_from(position).unwrap() % DAEMONS];
         match store.take(key(position), NOW + 2) {
-            Ok(_taken) => effects
-                .write_all(format!("{position}\n").as_bytes())
-                .unwrap(),
+            Ok(_taken) => {
+                let asked = format!(
+                    "POST /effects/{position} HTTP/1.1\r\nhost: effects\r\ncontent-length: 0\r\n\r\n"
+                );
+                server.get_mut().write_all(asked.as_bytes()).unwrap();
+                let mut answer = String::new();
+                while answer != "\r\n" {
+                    answer.clear();
+                    assert!(server.read_line(&mut answer).unwrap() > 0, "an answer");
+                }
+            }
             Err(StoreError::State {
                 state: State::Taken,
                 ..
