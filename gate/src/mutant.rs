@@ -104,6 +104,8 @@ mutants! {
     EffectScrubber "effect-scrubber": E "no answer shows the credential";
     /// A stream keeps back only what looks like the beginning of the credential.
     EffectScrubberHoldBack "effect-scrubber-hold-back": E "what is kept back says nothing of a guess";
+    /// Where a stream is cut, what was kept back is released.
+    EffectStreamCut "effect-stream-cut": E "a stream that is cut shows nothing of what was kept back";
     /// A request under a name that begins as a call's is a call.
     FrontMethods "front-methods": C "a call is what is called one";
     /// The last of two equal keys counts.

@@ -60,6 +60,12 @@ const TESTS: &[(Mutant, &str, &str, &str)] = &[
         "scrub::tests::a_stream_releases_the_same_count_whether_a_guess_is_right_or_wrong",
     ),
     (
+        Mutant::EffectStreamCut,
+        "custody-vault",
+        "--test=vault",
+        "leases::the_credential_does_not_come_over_a_stream_wherever_it_is_cut",
+    ),
+    (
         Mutant::FrontMethods,
         "custody-front",
         "--lib",

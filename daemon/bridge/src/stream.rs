@@ -117,3 +117,52 @@ fn ended(error: io::Error) -> StreamError {
         StreamError::Read(error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{os::unix::net::UnixListener, thread};
+
+    /// What comes of a service that answers with `said`.
+    fn heard(said: &[u8]) -> (Result<(), StreamError>, Vec<u8>) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("session.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        let said = said.to_vec();
+        let service = thread::spawn(move || {
+            let (socket, _) = listener.accept().unwrap();
+            let mut from = BufReader::new(socket);
+            let mut asked = String::new();
+            from.read_line(&mut asked).unwrap();
+            from.get_mut().write_all(&said).unwrap();
+            asked
+        });
+        let mut output = Vec::new();
+        let ended = stream(&path, "7", &mut output);
+        assert_eq!(service.join().unwrap(), "custody-stream 7\n");
+        (ended, output)
+    }
+
+    #[test]
+    fn only_a_stream_that_is_said_to_be_whole_is_and_its_bytes_come_as_they_are() {
+        let (ended, output) = heard(b"ok\n\x05\0\0\0a\0b\xff\n\x01\0\0\0z\0\0\0\0whole\n");
+        assert!(ended.is_ok(), "{ended:?}");
+        assert_eq!(output, b"a\0b\xff\nz");
+        let (ended, output) = heard(b"ok\n\x01\0\0\0a\0\0\0\0cut: its reader left\n");
+        assert!(matches!(ended, Err(StreamError::Ended(why)) if why == "its reader left"));
+        assert_eq!(output, b"a");
+        let (ended, output) = heard(b"no: this session has no stream 7\n");
+        assert!(matches!(ended, Err(StreamError::Refused(why)) if why.starts_with("this session")));
+        assert!(output.is_empty());
+    }
+
+    #[test]
+    fn an_end_without_a_word_is_a_cut_wherever_it_comes() {
+        let whole = b"ok\n\x05\0\0\0hello\0\0\0\0whole\n";
+        for len in 0..whole.len() {
+            let (ended, output) = heard(whole.get(..len).unwrap());
+            assert!(matches!(ended, Err(StreamError::Cut)), "{len}: {ended:?}");
+            assert!(b"hello".starts_with(&output), "{len}: {output:?}");
+        }
+    }
+}

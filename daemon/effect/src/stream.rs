@@ -9,6 +9,7 @@ use std::{io, sync::Arc, time::Duration};
 use custody_wire::perform::{Answer, Http, Passed};
 use gate::{
     digest::{Digest, Running},
+    mutant::Mutant,
     record::Ended,
 };
 use http_body_util::BodyExt as _;
@@ -179,14 +180,14 @@ impl Passing<'_> {
                         return Ok(ended);
                     }
                     if over {
+                        if Mutant::EffectStreamCut.is_on() {
+                            let _written = self.release(deadline, vault).await;
+                        }
                         return Ok(Ended::Size);
                     }
                 }
                 Next::Ended(Ended::Whole) => {
-                    if let Some(scrubber) = self.scrubber.take() {
-                        self.passed.scrubbed = scrubber.finish(&mut self.out);
-                    }
-                    return Ok(match self.write(deadline, vault).await {
+                    return Ok(match self.release(deadline, vault).await {
                         Ok(()) => Ended::Whole,
                         Err(ended) => ended,
                     });
@@ -195,6 +196,14 @@ impl Passing<'_> {
                 Next::Word => self.tell(vault).await,
             }
         }
+    }
+
+    /// Hands on what was kept back: the body is at its end.
+    async fn release(&mut self, deadline: Instant, vault: &impl Tell) -> Result<(), Ended> {
+        if let Some(scrubber) = self.scrubber.take() {
+            self.passed.scrubbed = scrubber.finish(&mut self.out);
+        }
+        self.write(deadline, vault).await
     }
 
     /// Hands on what the scrubber let go of.

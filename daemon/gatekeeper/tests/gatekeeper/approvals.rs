@@ -23,7 +23,7 @@ const OTHER_WORDS: &str = r#"{"body":"bye","subject":"t","to":["bob@example.test
 const OTHER_TARGET: &str = r#"{"body":"hello","subject":"s","to":["eve@example.test"]}"#;
 const HANDOFF: &str = r#"{"from":"a","task":"b","page_id":"p1","summary":"c"}"#;
 
-fn approve(waits: &Waits, scope: Scope) -> Answered {
+pub(crate) fn approve(waits: &Waits, scope: Scope) -> Answered {
     Answered {
         session: waits.session,
         pending: waits.decision.position,

@@ -140,9 +140,22 @@ pub(crate) fn places(dir: &Path) -> Folders {
     let policy = Policy::compile(&signing_name(), &text).unwrap();
     fs::write(places.policies.join("signing.policy"), policy.to_bytes()).unwrap();
     let text = include_str!("../../../../fixtures/policies/stream.toml");
-    let stream = PolicyName::parse("stream").unwrap();
-    let policy = Policy::compile(&stream, text).unwrap();
-    fs::write(places.policies.join("stream.policy"), policy.to_bytes()).unwrap();
+    for (name, text) in [
+        ("stream", text.into()),
+        (
+            "asked",
+            text.replace("name = \"stream\"", "name = \"asked\"")
+                .replace(
+                    "[tools.follow_log]\n",
+                    "[tools.follow_log]\nconfirm = \"always\"\n",
+                ),
+        ),
+    ] as [(&str, String); 2]
+    {
+        let policy = Policy::compile(&PolicyName::parse(name).unwrap(), &text).unwrap();
+        let path = places.policies.join(format!("{name}.policy"));
+        fs::write(path, policy.to_bytes()).unwrap();
+    }
     places
 }
 

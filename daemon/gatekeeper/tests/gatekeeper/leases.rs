@@ -5,14 +5,18 @@ use std::{
     os::unix::net::UnixStream,
 };
 
-use custody_wire::{agent::Answer, permit};
+use custody_wire::{agent::Answer, permit, session::Outcome};
 use gate::{
+    approval::Scope,
     digest::{Digest, Domain, Running},
     policy::Label,
     record::{Decision, Ended, Streamed},
 };
 
-use crate::harness::{Asked, Bench, Front, Vault, eventually, is_closed, is_quiet};
+use crate::{
+    approvals::approve,
+    harness::{Asked, Bench, Front, Vault, eventually, is_closed, is_quiet},
+};
 
 const FOLLOW: &str = r#"{"service":"mail"}"#;
 
@@ -246,4 +250,33 @@ fn a_stream_of_a_session_that_ended_is_closed_not_handed_to_anyone() {
             .iter()
             .any(|it| matches!(it, Decision::Streamed { .. }))
     });
+}
+
+#[test]
+fn a_stream_that_a_person_approved_is_handed_out_then_and_named_to_the_agent_that_asks_again() {
+    let mut bench = Bench::start();
+    let mut vault = bench.vault();
+    let mut front = bench.under("asked", &[], "Look after the mail.").unwrap();
+    let (pending, rule, _why) = front.held("follow_log", FOLLOW);
+    assert_eq!(rule, "confirmation");
+    let waits = bench.waits();
+    assert_eq!(bench.review(approve(&waits, Scope::ONCE)), None);
+    let asked = vault.asked();
+    assert!(asked.permit.lease().is_some());
+    let mut worker = vault.opens(asked.number);
+    let (Answer::Stream { stream }, Some(fd)) = front.answer_with() else {
+        panic!("no stream")
+    };
+    assert_eq!(bench.over(), (pending, Outcome::Done { status: 200 }));
+    let number = front.send("follow_log", FOLLOW);
+    let leased = front.answer();
+    assert!(
+        matches!(leased, Answer::Leased { number: it, stream: named, .. } if (it, named) == (number, stream)),
+        "{leased:?}"
+    );
+    worker.write_all(b"line").unwrap();
+    drop(worker);
+    let mut read = String::new();
+    UnixStream::from(fd).read_to_string(&mut read).unwrap();
+    assert_eq!(read, "line");
 }
