@@ -83,6 +83,12 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     /// When it cannot be written.
     fn close(&self, session: SessionId, why: &str, now: u64) -> Result<u64, StoreError>;
 
+    /// Forgets up to `most` rows that are over and began to wait before `before`; how many.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    fn prune(&self, before: u64, most: usize) -> Result<u64, StoreError>;
+
     /// A daemon starts: so ends what is open of its earlier life.
     ///
     /// # Errors

@@ -97,6 +97,7 @@ fn run() -> anyhow::Result<()> {
             .await
             .context("the channel to custodyd")?;
         let desk = reviews::carry(Arc::clone(&service), unasked);
+        drop(tokio::spawn(reviews::prune(Arc::clone(&service))));
         let page = reviews::serve_pages(Arc::clone(&service), pages);
         tokio::select! {
             () = desk => anyhow::bail!("the gate is gone"),

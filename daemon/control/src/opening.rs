@@ -134,7 +134,7 @@ async fn carry(
                 // Without anybody who hears it this program ends.
                 Ok(Answer::Over(over)) => drop(unasked.send(Unasked::Over(over))),
                 Ok(Answer::Waits(waits)) => drop(unasked.send(Unasked::Waits(waits))),
-                Ok(Answer::Current) => tracing::debug!("the gate has said every call that waits"),
+                Ok(Answer::Current) => drop(unasked.send(Unasked::Current)),
                 Ok(
                     answer @ (Answer::Done | Answer::NotAnswered { .. } | Answer::Refused { .. }),
                 ) => {

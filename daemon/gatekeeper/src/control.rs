@@ -84,12 +84,9 @@ async fn write_all(
     mut answers: mpsc::Receiver<Answer>,
 ) -> FrameError {
     loop {
+        // What an answer rests on is said before it: whoever is told that his call waits anew finds it.
         let said = tokio::select! {
             biased;
-            answer = answers.recv() => match answer {
-                Some(answer) => frame::frame(&answer),
-                None => return FrameError::Closed,
-            },
             item = keeper.outbox.next() => match item {
                 Ok(item) => match unasked(keeper, item) {
                     Some(bytes) => bytes,
@@ -99,6 +96,10 @@ async fn write_all(
                     keeper.outbox.detach();
                     return FrameError::Io(std::io::ErrorKind::WouldBlock.into());
                 }
+            },
+            answer = answers.recv() => match answer {
+                Some(answer) => frame::frame(&answer),
+                None => return FrameError::Closed,
             },
         };
         let written = match said {

@@ -1,7 +1,14 @@
 //! What a reviewer is shown of a call that waits.
 
 use custody_wire::session::{Reason, SaidBy, Valued, VaultRun, Waits};
-use gate::{approval, chain::Place, decide::Held, nonce::Nonce, session::Reviewed};
+use gate::{
+    approval,
+    chain::Place,
+    decide::{Ground, Held, class_of},
+    id::ArgumentName,
+    nonce::Nonce,
+    session::{Facts, Reviewed},
+};
 
 use crate::{session::Session, vault::Link};
 
@@ -27,6 +34,7 @@ impl Shown {
     pub(crate) fn new(session: &Session, held: &Held, decision: Place, span: Span) -> Self {
         let policy = &session.loaded.policy;
         let grounds = held.grounds();
+        let facts = session.facts.borrow();
         let waits = Waits {
             session: session.id,
             decision,
@@ -47,7 +55,11 @@ impl Shown {
                 .take(REASONS_MAX)
                 .map(reason)
                 .collect(),
-            values: grounds.arguments.iter().map(value).collect(),
+            values: grounds
+                .arguments
+                .iter()
+                .map(|(name, ground)| value(session, &facts, held, name, ground))
+                .collect(),
             classes: grounds.classes.iter().map(ToString::to_string).collect(),
             risk: grounds.risk.as_str().into(),
             taint: grounds.taint.iter().map(ToString::to_string).collect(),
@@ -89,18 +101,41 @@ fn reason(it: &gate::decide::Reason) -> Reason {
     }
 }
 
-fn value((name, ground): (&gate::id::ArgumentName, &gate::decide::Ground)) -> Valued {
+/// Where the value comes from is looked up for every value that the application did not supply, whatever
+/// held the call: a reviewer is to see it also where no rule had to ask. The text around each place is read
+/// from the session's index, which bounds it (`gate::session::Facts::said_of`): 6 places of an argument and 200
+/// bytes of each. It stays as it was when the call began to wait.
+fn value(
+    session: &Session,
+    facts: &Facts,
+    held: &Held,
+    name: &ArgumentName,
+    ground: &Ground,
+) -> Valued {
+    let call = held.call();
+    let argument = session
+        .loaded
+        .policy
+        .tools()
+        .get(&call.tool)
+        .and_then(|tool| tool.arguments.get(name))
+        .filter(|it| !it.authority.is_trusted_value());
+    let looked = argument.zip(call.arguments.get(name));
+    let origin = ground
+        .origin
+        .or_else(|| looked.map(|(argument, value)| class_of(facts, argument, value)));
+    let said = looked.map(|(_, value)| facts.said_of(value));
     Valued {
         argument: name.clone(),
         role: ground.role.as_str().into(),
         authority: ground.authority.as_str().into(),
-        origin: ground.origin.map(|it| it.as_str().into()),
-        said_by: ground
-            .said_by
-            .iter()
-            .map(|place| SaidBy {
-                place: place.clone(),
-                excerpt: None,
+        origin: origin.map(|it| it.as_str().into()),
+        said_by: said
+            .into_iter()
+            .flatten()
+            .map(|it| SaidBy {
+                place: it.place,
+                excerpt: it.around,
             })
             .collect(),
     }

@@ -214,6 +214,8 @@ impl Answer {
 /// What the gate says that nobody asked for.
 #[derive(Clone, Debug)]
 pub enum Unasked {
+    /// Every call that waited when the channel was made has been said.
+    Current,
     /// A call waits no longer.
     Over(Over),
     /// A call waits, or something of it is new.

@@ -175,6 +175,15 @@ impl Lineage {
         }
     }
 
+    /// The text around a ground, as it was told: up to `before` bytes before it and `most` in all, never
+    /// beyond its field. None for a container that was found whole.
+    pub fn around(&self, ground: &Ground, before: usize, most: usize) -> Option<&str> {
+        match &self.state {
+            State::Closed { .. } => None,
+            State::Open(store) => store.around(ground.place, before, most),
+        }
+    }
+
     /// A ground in words; `pointer` is [`Lineage::pointer`] of it.
     pub fn told<'a>(&'a self, ground: &'a Ground, pointer: &'a str) -> Told<'a> {
         Told {

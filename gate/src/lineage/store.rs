@@ -454,6 +454,25 @@ impl Store {
         NOWHERE
     }
 
+    /// The text around a place, within its leaf: up to `before` bytes before it and `most` in all. A whole
+    /// container has none.
+    pub(super) fn around(&self, place: Place, before: usize, most: usize) -> Option<&str> {
+        let Place::Leaf(place) = place else {
+            return None;
+        };
+        let place = at(place);
+        let leaf = |it: &str| it.rfind('\0').map_or(0, |nul| nul.saturating_add(1));
+        let head = self.text.get(..place)?;
+        let start = leaf(head).max(place.saturating_sub(before));
+        let start = (start..=place).find(|it| self.text.is_char_boundary(*it))?;
+        let rest = self.text.get(start..)?;
+        let own = place.saturating_sub(start);
+        let end = rest.get(own..)?.find('\0').unwrap_or(0);
+        let end = own.saturating_add(end).min(most);
+        let end = (0..=end).rev().find(|it| rest.is_char_boundary(*it))?;
+        rest.get(..end)
+    }
+
     /// The JSON pointer (RFC 6901) of a place in its source.
     pub(super) fn pointer(&self, place: Place) -> String {
         let (mut node, mut step) = match place {

@@ -42,7 +42,7 @@ pub(crate) use history::{History, amount};
 use named::Named;
 pub use open::{OWNED_MAX, OpenError, Opening, TASK_MAX, VALUES_MAX};
 pub(crate) use origins::Found;
-pub use origins::Origin;
+pub use origins::{Origin, Said};
 pub(crate) use results::each_leaf;
 pub use scope::{Scope, ScopeError, ToolScope};
 

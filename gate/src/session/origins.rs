@@ -6,7 +6,7 @@ use alloc::{
     vec::Vec,
 };
 
-use super::Facts;
+use super::{Facts, each_leaf};
 use crate::{
     digest::{Digest, Domain},
     json::{self, Value},
@@ -23,8 +23,25 @@ pub struct Origin {
     pub by: Vec<String>,
 }
 
+/// A place that said a value, for a person who is to judge it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Said {
+    /// Which, in words.
+    pub place: String,
+    /// The text around it, as it was told: anyone's words. None where it is the value and nothing more.
+    pub around: Option<String>,
+}
+
 /// The most places that an origin names.
 const PLACES: usize = 3;
+
+/// The most places of one argument that a person is shown, and the most values in it that are looked up.
+const SAID_MAX: usize = 6;
+const LEAVES_MAX: usize = 16;
+
+/// The most bytes of text around a value, and how many of them before it: a line of a terminal or two.
+const AROUND_MAX: usize = 200;
+const BEFORE_MAX: usize = 80;
 
 /// An empty index, for so many bytes of text.
 pub(super) fn index(key: &Key, bytes: u64) -> Lineage {
@@ -83,6 +100,35 @@ impl Facts {
             self.lineage.told(ground, &pointer).to_string()
         });
         told.collect()
+    }
+
+    /// What said an argument's values, with the text around each: the worst values first. Nothing of it is
+    /// kept beside the index, which has every text once already.
+    pub fn said_of(&self, value: &Value) -> Vec<Said> {
+        let mut leaves = Vec::new();
+        each_leaf(value, &mut |leaf| {
+            if leaves.len() < LEAVES_MAX {
+                leaves.push((self.find(leaf), leaf.clone()));
+            }
+        });
+        leaves.sort_by_key(|(found, _)| core::cmp::Reverse(found.class));
+        let mut all: Vec<Said> = Vec::new();
+        for (found, leaf) in &leaves {
+            for ground in found.grounds.iter().take(PLACES) {
+                let pointer = self.lineage.pointer(ground);
+                let around = self.lineage.around(ground, BEFORE_MAX, AROUND_MAX);
+                let said = Said {
+                    place: self.lineage.told(ground, &pointer).to_string(),
+                    around: around
+                        .filter(|it| !matches!(leaf, Value::Text(text) if text == it))
+                        .map(String::from),
+                };
+                if all.len() < SAID_MAX && !all.contains(&said) {
+                    all.push(said);
+                }
+            }
+        }
+        all
     }
 
     /// Where a value was found that holds no other.

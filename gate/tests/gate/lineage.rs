@@ -9,6 +9,7 @@ use gate::{
 
 use crate::scene::json;
 
+mod around;
 mod encodings;
 mod laws;
 

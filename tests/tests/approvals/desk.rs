@@ -61,7 +61,12 @@ impl Desk {
 
     /// Waits until the call is in this state, as control keeps it.
     pub(crate) fn becomes(&self, pending: u64, state: &str) -> Value {
-        let is = || self.sheet(pending)["state"] == state;
+        // The agent may hear of it before control does.
+        let kept = || {
+            let said = self.custody(&["show", &pending.to_string(), "--json"]);
+            said.status.success()
+        };
+        let is = || kept() && self.sheet(pending)["state"] == state;
         if let Err(error) = self.ground.host.wait(state, is) {
             panic!("{}: {error:#}", self.sheet(pending));
         }

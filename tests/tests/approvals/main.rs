@@ -10,3 +10,4 @@ mod ends;
 mod page;
 mod scopes;
 mod signed;
+mod terminal;

@@ -133,6 +133,10 @@ impl Store for Sqlite {
         self.end_all(rows::Open::Session(session), why, now)
     }
 
+    fn prune(&self, before: u64, most: usize) -> Result<u64, StoreError> {
+        self.forget(before, most)
+    }
+
     fn restart(&self, instance: &str, why: &str, now: u64) -> Result<u64, StoreError> {
         self.end_all(rows::Open::Instance(instance), why, now)
     }

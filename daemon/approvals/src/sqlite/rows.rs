@@ -195,6 +195,33 @@ impl Sqlite {
         found.map_err(|error| self.failed(error))
     }
 
+    /// The keys of what is over and began to wait before `before`, oldest first.
+    pub(super) fn old_keys(
+        &self,
+        connection: &Connection,
+        before: u64,
+        most: usize,
+    ) -> Result<Vec<Key>, StoreError> {
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        connection
+            .prepare_cached(
+                "SELECT session, position FROM approvals \
+                 WHERE since < ?1 AND state NOT IN ('waiting', 'approved', 'taken') \
+                 ORDER BY since LIMIT ?2",
+            )
+            .and_then(|mut query| {
+                query
+                    .query_map(params![number(before), most], |row| {
+                        Ok(Key {
+                            session: SessionId(unsigned(row.get(0)?)),
+                            position: unsigned(row.get(1)?),
+                        })
+                    })?
+                    .collect()
+            })
+            .map_err(|error| self.failed(error))
+    }
+
     fn sign(&self, row: &Approval) -> Result<Signed, StoreError> {
         signed::sign(row, &self.key).ok_or_else(|| StoreError::Signature {
             key: row.asked.key(),

@@ -77,6 +77,28 @@ impl Sqlite {
         })
     }
 
+    /// Forgets rows that are over, and with each that it was taken: what somebody puts back has lapsed.
+    pub(super) fn forget(&self, before: u64, most: usize) -> Result<u64, StoreError> {
+        self.transaction(|connection| {
+            let keys = self.old_keys(connection, before, most)?;
+            for key in &keys {
+                for table in ["approvals", "taken"] {
+                    let sql = format!("DELETE FROM {table} WHERE session = ?1 AND position = ?2");
+                    connection
+                        .prepare_cached(&sql)
+                        .and_then(|mut delete| {
+                            delete.execute(params![
+                                key.session.0.cast_signed(),
+                                key.position.cast_signed()
+                            ])
+                        })
+                        .map_err(|error| self.failed(error))?;
+                }
+            }
+            Ok(u64::try_from(keys.len()).unwrap_or(u64::MAX))
+        })
+    }
+
     /// One transaction, durable when it returns; nothing at all if `work` fails.
     pub(super) fn writing<T>(
         &self,

@@ -261,3 +261,23 @@ fn a_full_disk_refuses_what_is_new_and_loses_nothing() {
     });
     done.join().unwrap();
 }
+
+#[test]
+fn a_yes_that_was_forgotten_and_put_back_has_lapsed() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path()).unwrap();
+    approved(&store, 1);
+    edit(folder.path(), "CREATE TABLE old AS SELECT * FROM approvals");
+    let _row = store.take(key(1), NOW + 2).unwrap();
+    let _row = store
+        .finish(key(1), State::Done, "performed", NOW + 3)
+        .unwrap();
+    assert_eq!(store.prune(u64::MAX >> 1, 10).unwrap(), 1);
+    edit(folder.path(), "INSERT INTO approvals SELECT * FROM old");
+    assert_eq!(store.find(key(1)).unwrap().state, State::Approved);
+    let later = NOW + 30 * 24 * 60 * 60 * 1_000;
+    assert!(matches!(
+        store.take(key(1), later),
+        Err(StoreError::Lapsed { .. })
+    ));
+}

@@ -302,3 +302,29 @@ fn a_page_of_ten_thousand_is_read_in_a_moment() {
     println!("none of 10,000: {took:?}");
     assert!(took < Duration::from_millis(500), "{took:?}");
 }
+
+#[test]
+fn what_is_over_is_forgotten_in_its_time_and_what_is_open_never() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Sqlite::open(folder.path()).unwrap();
+    for position in 1..=5 {
+        store.keep(&asked(position), NOW).unwrap();
+    }
+    for position in 1..=3 {
+        let asked = asked(position);
+        let _row = store.answer(key(position), &no(&asked), NOW).unwrap();
+    }
+    let _row = store.answer(key(4), &yes(&asked(4)), NOW).unwrap();
+    let _row = store.take(key(4), NOW).unwrap();
+    let began = asked(1).since;
+    assert_eq!(store.prune(began, 10).unwrap(), 0, "not yet");
+    assert_eq!(store.prune(began + 1, 2).unwrap(), 2, "no more than asked");
+    assert_eq!(store.prune(began + 1, 10).unwrap(), 1);
+    assert_eq!(store.prune(began + 1, 10).unwrap(), 0);
+    assert!(matches!(
+        store.find(key(1)),
+        Err(StoreError::NotFound { .. })
+    ));
+    assert_eq!(store.find(key(4)).unwrap().state, State::Taken);
+    assert_eq!(store.find(key(5)).unwrap().state, State::Waiting);
+}

@@ -1,8 +1,8 @@
 //! What the gate says unasked: a call waits, a call waits no longer.
 
-use std::{sync::Arc, time::Instant};
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
-use custody_approvals::{Asked, Key, State, StoreError};
+use custody_approvals::{Asked, Heading, Key, State, StoreError, Which};
 use custody_wire::session::{Answered, Outcome, Over, Reviewer, Unasked, Verdict, Waits};
 use gate::call::Call;
 use nix::unistd::geteuid;
@@ -11,13 +11,35 @@ use tokio::sync::mpsc;
 use super::{Desk, DeskError, notify::Note};
 use crate::serve::Service;
 
+/// How many are ended in a row before the store is asked for more.
+const PAGE: usize = 100;
+
 /// Hears the gate, for ever.
 pub async fn carry(service: Arc<Service>, mut unasked: mpsc::UnboundedReceiver<Unasked>) {
-    while let Some(said) = unasked.recv().await {
-        match said {
+    // What it says of its own accord before it has said everything that waits.
+    let mut said = Some(BTreeSet::new());
+    while let Some(unasked) = unasked.recv().await {
+        match unasked {
+            Unasked::Current => {
+                if let Some(said) = said.take() {
+                    service.desk.settle(said).await;
+                }
+            }
             Unasked::Over(over) => service.desk.over(over).await,
-            Unasked::Waits(waits) => waits_for(&service, *waits).await,
+            Unasked::Waits(waits) => {
+                if let Some(said) = &mut said {
+                    let _new = said.insert(key(&waits));
+                }
+                waits_for(&service, *waits).await;
+            }
         }
+    }
+}
+
+const fn key(waits: &Waits) -> Key {
+    Key {
+        session: waits.session,
+        position: waits.decision.position,
     }
 }
 
@@ -51,10 +73,7 @@ impl Desk {
         if Call::digest_of(&waits.call) != waits.digest {
             return Err("its digest is not that of its bytes".into());
         }
-        let key = Key {
-            session: waits.session,
-            position: waits.decision.position,
-        };
+        let key = key(&waits);
         let there = self.ask(move |store, _now| store.find(key)).await;
         let is_new = match there {
             Ok(_row) => false,
@@ -82,6 +101,31 @@ impl Desk {
             tracing::warn!("too many calls wait to be told of; `custody pending` lists them");
         }
         Ok(())
+    }
+
+    /// What waits here of this daemon's and not there, where `said` is all that does, waits no longer.
+    async fn settle(&self, said: BTreeSet<Key>) {
+        let instance = self.instance.clone();
+        let settled = self.ask(move |store, now| {
+            let wanted = |it: &Heading| it.instance == instance && !said.contains(&it.key);
+            let mut ended = 0_u64;
+            loop {
+                let page = store.list(Which::Waiting, None, PAGE, &wanted)?;
+                for row in &page.rows {
+                    let why = "the gate does not know of it";
+                    let _row = store.finish(row.asked.key(), State::Lapsed, why, now)?;
+                    ended = ended.saturating_add(1);
+                }
+                if page.next.is_none() {
+                    return Ok(ended);
+                }
+            }
+        });
+        match settled.await {
+            Ok(0) => {}
+            Ok(ended) => tracing::warn!(ended, "calls waited that the gate does not know of"),
+            Err(error) => tracing::error!(%error, "calls that nothing holds are not closed"),
+        }
     }
 
     /// It waits no longer.

@@ -12,6 +12,7 @@
 //! | [`keep`] | what the gate says unasked |
 //! | [`notify`] | reviewers hear that a call waits |
 //! | [`pace`] | how often people are asked, and say yes |
+//! | [`prune`] | what is over is forgotten in the end |
 //! | [`rights`] | who may see, and who may answer |
 //! | [`show`] | lists, and a call whole |
 //! | [`web`] | the page: login links, tickets, what is asked with one |
@@ -23,6 +24,7 @@ mod answer;
 mod keep;
 mod notify;
 mod pace;
+mod prune;
 mod rights;
 mod show;
 mod web;
@@ -43,6 +45,7 @@ use self::{
 
 pub(crate) use answer::{approve, refuse};
 pub use keep::carry;
+pub use prune::prune;
 pub(crate) use show::{list, show};
 pub use web::serve_pages;
 pub(crate) use web::{login, not_the_page};

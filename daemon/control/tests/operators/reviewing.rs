@@ -482,6 +482,91 @@ fn what_waits_lapses_with_its_session_and_with_the_service() {
     nobody_answered(&control);
 }
 
+/// A row that somebody else than the gate put into the store, and that began to wait so long ago.
+fn row(control: &Control, instance: &str, position: u64, ago: u64) -> custody_approvals::Asked {
+    let waits = waits(SessionId(0x2a), position);
+    custody_approvals::Asked {
+        call: waits.digest,
+        caller: OWNER,
+        classes: Vec::new(),
+        decision: waits.decision,
+        expires: far(),
+        instance: match instance {
+            "ours" => control.folder.path().join("policies").display().to_string(),
+            other => other.into(),
+        },
+        policy: waits.policy,
+        session: waits.session,
+        since: far() - 600_000 - ago,
+        tool: waits.tool,
+        waits: "{}".into(),
+    }
+}
+
+#[test]
+fn what_the_gate_does_not_know_of_waits_no_longer_and_what_is_long_over_is_forgotten() {
+    use custody_approvals::{Key, Sqlite, State as Kept, Store as _, StoreError};
+
+    const DAY: u64 = 24 * 60 * 60 * 1_000;
+    if !is_root() {
+        return;
+    }
+    let control = Control::start(ACCESS);
+    let (session, _client) = running(&control, Profile::Dev);
+    let said = waits(session, 7);
+    wait(&control, &said);
+    let store = Sqlite::open(&control.folder.path().join("approvals")).unwrap();
+    let now = far() - 600_000;
+    for asked in [
+        row(&control, "ours", 8, 0),
+        row(&control, "another's", 9, 0),
+        row(&control, "another's", 10, 31 * DAY),
+        row(&control, "another's", 11, 29 * DAY),
+    ] {
+        store.keep(&asked, now).unwrap();
+    }
+    let key = |position| Key {
+        session: SessionId(0x2a),
+        position,
+    };
+    let state = |position| store.find(key(position)).map(|it| it.state);
+    for position in [10, 11] {
+        let _row = store
+            .finish(key(position), Kept::Lapsed, "over", now)
+            .unwrap();
+    }
+    control.gate_says(&session::Answer::Current);
+    let settled = || matches!(state(8), Ok(Kept::Lapsed));
+    for _ in 0..250 {
+        if settled() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(settled(), "{:?}", state(8));
+    assert_eq!(state(9).unwrap(), Kept::Waiting, "another daemon's");
+    let mut root = control.client();
+    assert_eq!(show(&mut root, 7).unwrap().state, State::Waiting);
+    // It is said once on a channel: what is new after it waits.
+    wait(&control, &waits(session, 12));
+    control.gate_says(&session::Answer::Current);
+    wait(&control, &waits(session, 13));
+    assert_eq!(show(&mut root, 12).unwrap().state, State::Waiting);
+
+    assert_eq!(state(10).unwrap(), Kept::Lapsed);
+    let control = Control::start_again(control.end(), ACCESS);
+    let store = Sqlite::open(&control.folder.path().join("approvals")).unwrap();
+    let gone = || matches!(store.find(key(10)), Err(StoreError::NotFound { .. }));
+    for _ in 0..250 {
+        if gone() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(gone());
+    assert_eq!(store.find(key(11)).unwrap().state, Kept::Lapsed);
+}
+
 /// As [`running`], where the gate was asked other things meanwhile.
 fn running_after(control: &Control) -> (SessionId, Client) {
     let mut client = client_of(OWNER, &control.socket());

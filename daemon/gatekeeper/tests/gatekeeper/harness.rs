@@ -410,6 +410,11 @@ impl Bench {
         }
     }
 
+    /// How much was said unasked before the last answer.
+    pub(crate) fn said_before(&self) -> usize {
+        self.unasked.len()
+    }
+
     /// What was said on a channel that is gone.
     pub(crate) fn forget_unasked(&mut self) {
         self.unasked.clear();
