@@ -7,6 +7,7 @@ mod answers;
 mod browser;
 mod desk;
 mod ends;
+mod many;
 mod page;
 mod scopes;
 mod signed;
