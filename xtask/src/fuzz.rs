@@ -1,7 +1,7 @@
-//! `fuzz`: the gate's parsers and its index under libFuzzer, with the compiler that is installed.
+//! `fuzz`: the parsers, the way of a line and the index under libFuzzer, with the compiler that is installed.
 //!
 //! Coverage is LLVM's own pass, which stable rustc takes through `-C`; only sanitizers need a
-//! nightly one, and the gate has no `unsafe` for them to look at. The program is written into the
+//! nightly one, and gate and front have no `unsafe` for them to look at. The program is written into the
 //! target folder, so that nothing of it is in the workspace. libFuzzer is C++: `g++` builds it.
 
 use std::{fs, path::Path, time::Duration};
@@ -30,6 +30,8 @@ enum Target {
     CallParsing,
     /// What another session passes on: four texts, none of them known
     Handoff,
+    /// A line of the agent's: the front, the gate and what is sent have one meaning of it
+    OneMeaning,
     /// A policy's text, and a compiled policy
     PolicyParsing,
     /// Records and a value: nothing untrusted lifts it
@@ -37,9 +39,10 @@ enum Target {
 }
 
 impl Target {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 5] = [
         Self::CallParsing,
         Self::Handoff,
+        Self::OneMeaning,
         Self::PolicyParsing,
         Self::ValueOrigin,
     ];
@@ -48,8 +51,17 @@ impl Target {
         match self {
             Self::CallParsing => "call_parsing",
             Self::Handoff => "handoff",
+            Self::OneMeaning => "one_meaning",
             Self::PolicyParsing => "policy_parsing",
             Self::ValueOrigin => "value_origin",
+        }
+    }
+
+    /// Whose it is: the target is in its folder `fuzz`.
+    const fn package(self) -> &'static str {
+        match self {
+            Self::OneMeaning => "daemon/front",
+            Self::CallParsing | Self::Handoff | Self::PolicyParsing | Self::ValueOrigin => "gate",
         }
     }
 }
@@ -141,9 +153,11 @@ fn one(places: &Places, folder: &Path, target: Target, args: &Args) -> Result<()
 fn write(places: &Places, folder: &Path) -> Result<()> {
     let mut manifest = format!(
         "[package]\nname = \"fuzz\"\nedition = \"2024\"\n\n[workspace]\n\n\
-         [dependencies]\ngate = {{ path = {:?} }}\nlibfuzzer-sys = \"=0.4.13\"\n\n\
+         [dependencies]\ngate = {{ path = {:?} }}\ncustody-front = {{ path = {:?} }}\n\
+         serde_json = \"1\"\nlibfuzzer-sys = \"=0.4.13\"\n\n\
          [profile.release]\noverflow-checks = true\n",
-        places.root.join("gate")
+        places.root.join("gate"),
+        places.root.join("daemon/front")
     );
     let source = folder.join("src");
     fs::create_dir_all(&source).context("cannot make the fuzz targets' folder")?;
@@ -152,7 +166,8 @@ fn write(places: &Places, folder: &Path) -> Result<()> {
         manifest.push_str(&format!(
             "\n[[bin]]\nname = \"{name}\"\npath = \"src/{name}.rs\"\n"
         ));
-        let target = places.root.join(format!("gate/fuzz/{name}.rs"));
+        let package = places.root.join(target.package());
+        let target = package.join(format!("fuzz/{name}.rs"));
         let program = format!(
             "#![no_main]\n\n#[path = {target:?}]\nmod target;\n\n\
              libfuzzer_sys::fuzz_target!(|data: &[u8]| target::run(data));\n"

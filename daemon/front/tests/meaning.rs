@@ -1,103 +1,12 @@
-//! One meaning for each line: what the front reads, what the gate reads anew, and what the connector sends
-//! are the same value, or the line is refused. A reader that is not ours says so too.
+//! One meaning for each line, from the front to what is sent: on what fuzzing kept, and on lines that are made
+//! of what readers of JSON do not agree on. `cargo xtask fuzz one_meaning` goes further.
 #![cfg(test)]
 
-use custody_front::strict::{self, Checked};
-use gate::{
-    call::Call,
-    decide::{Ask, Verdict, decide},
-    id::PolicyName,
-    json::{self, Limits},
-    policy::Policy,
-    request,
-    session::{Facts, Opening},
-};
+#[path = "../fuzz/one_meaning.rs"]
+mod one_meaning;
+
+use one_meaning::{line, run, way};
 use proptest::{prelude::*, sample::Index};
-
-const POLICY: &str = r#"
-format = 1
-name = "meaning"
-
-[credentials.a]
-connector = "http"
-
-[credentials.a.floor]
-origins = ["https://a.test"]
-methods = ["POST"]
-paths = ["/all"]
-
-[tools.say]
-description = "Sends all of its arguments."
-credential = "a"
-risk = "read"
-on_taint = "pass"
-request = { method = "POST", url = "https://a.test/all", body = "{*}" }
-
-[tools.say.arguments]
-text = { authority = "payload", type = "string", max_length = 4000, optional = true }
-n = { authority = "agent", role = "typed", type = "integer", min = -9007199254740991, max = 9007199254740991, optional = true }
-x = { authority = "agent", role = "typed", type = "number", min = -9000000000000000, max = 9000000000000000, optional = true }
-flag = { authority = "agent", role = "typed", type = "boolean", optional = true }
-list = { authority = "agent", role = "typed", type = "list", items = { type = "string", max_length = 100 }, optional = true }
-"#;
-
-/// The arguments as each part of the way has them.
-fn way(policy: &Policy, line: &[u8]) -> Option<Vec<u8>> {
-    let Ok(Checked::Call { arguments, .. }) = strict::check(line) else {
-        return None;
-    };
-    // The gate takes exactly these bytes.
-    let read = json::reparse(&arguments, &Limits::CALL).unwrap();
-    assert_eq!(json::canonical(&read), arguments);
-    // And so does a reader that is not ours, of the line as the agent wrote it.
-    let whole: serde_json::Value = serde_json::from_slice(line).unwrap();
-    let theirs = &whole["params"]["arguments"];
-    let none = serde_json::json!({});
-    let theirs = if theirs.is_null() { &none } else { theirs };
-    let ours: serde_json::Value = serde_json::from_slice(&arguments).unwrap();
-    assert!(same(&ours, theirs), "{ours} and {theirs}");
-
-    let facts = Facts::open(policy, Opening::default()).unwrap();
-    let verdict = decide(policy, &facts, &Ask::new("say", &read));
-    let Verdict::Allow(allowed) = verdict else {
-        return None;
-    };
-    // The vault reads the call anew, and renders what is sent.
-    let call = Call::from_bytes(allowed.bytes()).unwrap();
-    assert_eq!(call.digest(), allowed.digest());
-    let sent = request::render(policy, &call).unwrap().body;
-    assert_eq!(sent, arguments);
-    Some(sent)
-}
-
-/// Equal as JSON: a number by its value, `1.0` is `1`.
-fn same(one: &serde_json::Value, other: &serde_json::Value) -> bool {
-    use serde_json::Value as Json;
-    match (one, other) {
-        (Json::Number(one), Json::Number(other)) => one.as_f64() == other.as_f64(),
-        (Json::Array(one), Json::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
-        }
-        (Json::Object(one), Json::Object(other)) => {
-            one.len() == other.len()
-                && one
-                    .iter()
-                    .all(|(key, value)| other.get(key).is_some_and(|it| same(value, it)))
-        }
-        (one, other) => one == other,
-    }
-}
-
-fn policy() -> Policy {
-    Policy::compile(&PolicyName::parse("meaning").unwrap(), POLICY).unwrap()
-}
-
-fn line(arguments: &str) -> Vec<u8> {
-    format!(
-        "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{{\"name\":\"say\",\"arguments\":{arguments}}}}}"
-    )
-    .into_bytes()
-}
 
 /// What readers of JSON do not agree on, and what they do.
 const VALUES: &[&str] = &[
@@ -156,13 +65,7 @@ proptest! {
 
     #[test]
     fn what_is_read_is_what_is_sent_or_nothing_is(members in prop::collection::vec(member(), 0..4)) {
-        let policy = policy();
-        let written = line(&format!("{{{}}}", members.join(",")));
-        if let Some(sent) = way(&policy, &written) {
-            // Sent once more it is the same again.
-            let again = line(&String::from_utf8(sent.clone()).unwrap());
-            prop_assert_eq!(way(&policy, &again), Some(sent));
-        }
+        run(&line(&format!("{{{}}}", members.join(","))));
     }
 
     #[test]
@@ -175,20 +78,27 @@ proptest! {
             let at = at.index(written.len());
             written[at] = byte;
         }
-        let _way = way(&policy(), &written);
+        run(&written);
     }
 }
 
 #[test]
 fn the_way_is_gone_by_what_can_be_read() {
-    let policy = policy();
-    let sent = way(
-        &policy,
-        &line(r#"{"x":1.0,"te\u0078t":"\u00e9","list":[],"flag":true}"#),
-    );
+    let sent = way(&line(
+        r#"{"x":1.0,"te\u0078t":"\u00e9","list":[],"flag":true}"#,
+    ));
     assert_eq!(
         sent.unwrap(),
         "{\"flag\":true,\"list\":[],\"text\":\"\u{e9}\",\"x\":1}".as_bytes()
     );
-    assert_eq!(way(&policy, &line(r#"{"n":1,"n":2}"#)), None);
+    assert_eq!(way(&line(r#"{"n":1,"n":2}"#)), None);
+}
+
+#[test]
+fn what_fuzzing_kept_has_one_meaning() {
+    let kept = include_str!("../../../fixtures/fuzz/one_meaning.jsonl");
+    assert!(!kept.is_empty());
+    for input in kept.lines() {
+        run(&hex::decode(input.trim_matches('"')).unwrap());
+    }
 }
