@@ -27,6 +27,8 @@ pub struct Config {
     pub approvals: Approvals,
     /// Where each credential lies.
     pub credentials: BTreeMap<CredentialLabel, CredentialSource>,
+    /// The instance's key, if it has one.
+    pub instance: Option<Instance>,
     /// How reviewers hear that a call waits.
     pub notify: Notify,
     /// What is observed beside denials.
@@ -41,6 +43,14 @@ pub struct Config {
     pub uids: Uids,
     /// The users that our services run as.
     pub users: Users,
+}
+
+/// Who vouches for the keys of the ledger.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Instance {
+    /// Where the instance's private key lies: 32 bytes (RFC 8032, section 5.1.5).
+    pub key: CredentialSource,
 }
 
 /// What is observed beside denials.
@@ -199,6 +209,8 @@ struct File {
     #[serde(default)]
     credentials: BTreeMap<CredentialLabel, CredentialSource>,
     #[serde(default)]
+    instance: Option<Instance>,
+    #[serde(default)]
     notify: Notify,
     #[serde(default)]
     observation: Observation,
@@ -258,6 +270,7 @@ impl Config {
             access,
             approvals,
             credentials,
+            instance,
             notify,
             observation,
             page,
@@ -301,6 +314,7 @@ impl Config {
             access,
             approvals,
             credentials,
+            instance,
             notify,
             observation,
             page,
@@ -311,12 +325,19 @@ impl Config {
         })
     }
 
+    /// Where every secret of the configuration lies: the credentials, and the instance's key.
+    pub fn secrets(&self) -> impl Iterator<Item = &CredentialSource> {
+        let instance = self.instance.as_ref().map(|instance| &instance.key);
+        self.credentials.values().chain(instance)
+    }
+
     /// The embedded configuration: what the defaults say, no credential, root alone.
     pub fn embedded() -> Self {
         Self {
             access: Vec::new(),
             approvals: Approvals::default(),
             credentials: BTreeMap::new(),
+            instance: None,
             notify: Notify::default(),
             observation: Observation::default(),
             page: None,

@@ -13,7 +13,7 @@ mod trust;
 mod uids;
 
 pub use access::{Access, Asked, Caller};
-pub use file::{Config, ConfigError, CredentialSource, Observation, Paths, Users};
+pub use file::{Config, ConfigError, CredentialSource, Instance, Observation, Paths, Users};
 pub use review::{Approvals, Notify, Page, Question, Review, Reviews};
 pub use trust::{Untrusted, root_owned};
 pub use uids::{UidRange, UidRangeError, Uids};

@@ -6,7 +6,10 @@ use custody_ledger::{
     sync::{Durability, Durable},
     writer::Writer,
 };
-use gate::{chain::Place, record::Decision};
+use gate::{
+    chain::{Place, keys::Certificate},
+    record::Decision,
+};
 
 use custody_service::{clock::Clock, reason};
 
@@ -49,6 +52,17 @@ impl Book {
             );
             Unrecorded
         })
+    }
+
+    /// Keeps the instance's word for the key that signs here.
+    pub(crate) fn certified(&self, certificate: Certificate) {
+        let kept = self.writer.borrow_mut().certificate(certificate);
+        if let Err(error) = kept {
+            tracing::error!(
+                error = reason::chain_of(&error),
+                "a certificate was not kept"
+            );
+        }
     }
 
     /// Ready when the record at `place` is on disk. Awaiting it starts the sync.

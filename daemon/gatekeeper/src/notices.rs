@@ -41,6 +41,7 @@ pub(crate) struct Notices {
 /// A notice with its descriptor.
 #[derive(Debug)]
 pub(crate) enum Notice {
+    Certified(gate::chain::keys::Certificate),
     Control(OwnedFd),
     Ended(gate::id::SessionId),
     Front(gate::id::SessionId, gate::id::PolicyName, OwnedFd),
@@ -97,6 +98,7 @@ fn pair(notice: GateNotice, fds: Vec<OwnedFd>) -> Result<Notice, NoticeError> {
     let found = fds.len();
     let mut fds = fds.into_iter();
     let notice = match (notice, fds.next()) {
+        (GateNotice::Certified(certificate), None) => Notice::Certified(certificate),
         (GateNotice::Control, Some(fd)) => Notice::Control(fd),
         (GateNotice::Vault, Some(fd)) => Notice::Vault(fd),
         (GateNotice::Front { session, policy }, Some(fd)) => Notice::Front(session, policy, fd),
@@ -104,7 +106,7 @@ fn pair(notice: GateNotice, fds: Vec<OwnedFd>) -> Result<Notice, NoticeError> {
         (GateNotice::Control | GateNotice::Vault | GateNotice::Front { .. }, None) => {
             return Err(NoticeError::Descriptors { expected: 1, found });
         }
-        (GateNotice::Ended { .. }, Some(_)) => {
+        (GateNotice::Certified(_) | GateNotice::Ended { .. }, Some(_)) => {
             return Err(NoticeError::Descriptors { expected: 0, found });
         }
     };

@@ -14,7 +14,7 @@ use std::{
 use ed25519_dalek::SigningKey;
 use gate::{
     chain::{
-        self, ChainName, Checkpoint, Found, GROUP_MAX, Place, Salt, Tip,
+        self, ChainName, Checkpoint, Found, GROUP_MAX, Place, Salt, Tip, key_id,
         keys::{self, Certificate},
     },
     json::JsonError,
@@ -104,8 +104,13 @@ impl Pen {
         Ok(())
     }
 
-    /// Keeps a certificate in the chain.
+    /// Keeps a certificate in the chain, of the key that signs it and no other.
     pub(crate) fn certificate(&mut self, certificate: Certificate) -> Result<(), AppendError> {
+        let says = &certificate.says;
+        let own = key_id(&self.key.verifying_key());
+        if says.key.id() != own || !says.role.signs(self.chain) {
+            return Err(AppendError::Certificate { key: says.key.id() });
+        }
         let made = keys::certified(self.chain, &self.tip, certificate);
         self.keys(made)
     }

@@ -14,6 +14,7 @@ use gate::{
         Found, Place,
         keys::{Certificate, Keyring},
     },
+    digest::Digest,
     json::JsonError,
     record::Body,
 };
@@ -47,6 +48,12 @@ pub enum AppendError {
     Broken {
         /// The folder.
         folder: PathBuf,
+    },
+    /// A certificate of another key, or for another chain.
+    #[error("the certificate is of key {key} and its role, which do not sign this chain")]
+    Certificate {
+        /// The key's id.
+        key: Digest,
     },
     /// The kernel gave no random bytes.
     #[error("getrandom(2) failed: {why}")]

@@ -9,7 +9,10 @@ use custody_wire::{
     revoke::Revoked,
     supervise::{VaultNotice, VaultOrder},
 };
-use gate::id::{CredentialLabel, PolicyName, SessionId, ToolName};
+use gate::{
+    chain::keys::Certificate,
+    id::{CredentialLabel, PolicyName, SessionId, ToolName},
+};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -38,6 +41,7 @@ pub enum NoticeError {
 /// A notice with its descriptors.
 #[derive(Debug)]
 pub(crate) enum Notice {
+    Certified(Certificate),
     Credential(CredentialLabel, OwnedFd),
     Ended(SessionId),
     Gate(OwnedFd),
@@ -161,6 +165,7 @@ fn pair(notice: VaultNotice, fds: Vec<OwnedFd>) -> Result<Notice, NoticeError> {
         (VaultNotice::RevokedKeys, Some(fd), None) => Notice::RevokedKeys(fd),
         (VaultNotice::Locked { policy, tool }, None, None) => Notice::Locked(policy, tool),
         (VaultNotice::Revoked(what), None, None) => Notice::Revoked(what),
+        (VaultNotice::Certified(certificate), None, None) => Notice::Certified(certificate),
         (VaultNotice::Unlocked { tool }, None, None) => Notice::Unlocked(tool),
         (VaultNotice::WorkerRefused { order, why }, None, None) => {
             Notice::WorkerRefused { order, why }
@@ -189,6 +194,7 @@ fn pair(notice: VaultNotice, fds: Vec<OwnedFd>) -> Result<Notice, NoticeError> {
             | VaultNotice::Ready
             | VaultNotice::Reviewers
             | VaultNotice::Revoked(_)
+            | VaultNotice::Certified(_)
             | VaultNotice::Unlocked { .. }
             | VaultNotice::WorkerRefused { .. },
             _,

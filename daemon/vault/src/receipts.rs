@@ -7,7 +7,7 @@ use std::{
 
 use custody_ledger::{sync::Durability, writer::Writer};
 use gate::{
-    chain::Place,
+    chain::{Place, keys::Certificate},
     record::{Bound, Effect, Outcome},
 };
 use tokio::sync::Notify;
@@ -76,6 +76,17 @@ impl Receipts {
             .borrow_mut()
             .append(&body)
             .map_err(|error| self.fail(&error))
+    }
+
+    /// Keeps the instance's word for the key that signs here.
+    pub(crate) fn certified(&self, certificate: Certificate) {
+        let kept = self.writer.borrow_mut().certificate(certificate);
+        if let Err(error) = kept {
+            tracing::error!(
+                error = reason::chain_of(&error),
+                "a certificate was not kept"
+            );
+        }
     }
 
     /// Appends what came of an effect.

@@ -7,6 +7,7 @@
 use std::net::SocketAddr;
 
 use gate::{
+    chain::keys::Certificate,
     digest::Digest,
     id::{CredentialLabel, PolicyName, SessionId, ToolName},
 };
@@ -251,6 +252,8 @@ impl Message for Serves {
 /// custodyd → gate.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum GateNotice {
+    /// The instance's word for the key that signs the decision records.
+    Certified(Certificate),
     /// A front was started for this session. Beside it: the front's channel. The gate drops it
     /// unless control opened the session with the same policy.
     Front {
@@ -293,6 +296,8 @@ impl Message for Head {
 /// custodyd → vault.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum VaultNotice {
+    /// The instance's word for the key that signs the receipts.
+    Certified(Certificate),
     /// Beside it: a descriptor of a credential's file, checked by custodyd to be root's alone.
     Credential {
         /// Its label.

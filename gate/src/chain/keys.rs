@@ -214,7 +214,8 @@ impl Role {
         }
     }
 
-    const fn signs(self, chain: ChainName) -> bool {
+    /// Whether a key of this role signs `chain`.
+    pub const fn signs(self, chain: ChainName) -> bool {
         matches!(
             (self, chain),
             (Self::Decisions, ChainName::Decisions) | (Self::Receipts, ChainName::Receipts)

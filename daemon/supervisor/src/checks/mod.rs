@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`core_files`] | their limit can be what keeps a piped `core_pattern` from being run |
 //! | [`credentials`] | each credential's file is root's alone; opened, never read |
+//! | [`instance`] | the instance's key is root's alone, and a key |
 //! | [`kernel`] | version, Landlock, seccomp, cgroup2 |
 //! | [`policies`] | every policy compiles, and its credentials are configured |
 //! | [`programs`] | our programs are there and root's |
@@ -13,6 +14,7 @@
 
 pub mod core_files;
 pub mod credentials;
+pub mod instance;
 pub mod kernel;
 pub mod policies;
 pub mod programs;
@@ -26,6 +28,8 @@ use custody_config::{Config, UidRangeError, Untrusted};
 
 use core_files::CoreFilesError;
 use credentials::CredentialError;
+use ed25519_dalek::SigningKey;
+use instance::InstanceError;
 use kernel::KernelError;
 use policies::{Policies, PoliciesError};
 use programs::{Programs, ProgramsError};
@@ -45,6 +49,9 @@ pub enum CheckError {
     /// The eBPF object.
     #[error(transparent)]
     Hooks(#[from] HookError),
+    /// The instance's key.
+    #[error(transparent)]
+    Instance(#[from] InstanceError),
     /// The kernel.
     #[error(transparent)]
     Kernel(#[from] KernelError),
@@ -85,6 +92,8 @@ pub struct Checked {
     pub config: Config,
     /// The cgroup2 folder under which ours are made.
     pub cgroup: PathBuf,
+    /// The instance's key, if it has one.
+    pub instance: Option<SigningKey>,
     /// The compiled policies.
     pub policies: Policies,
     /// Our programs.
@@ -131,9 +140,12 @@ pub fn check(config: Config) -> Result<Checked, CheckError> {
     for (label, source) in &config.credentials {
         credentials::open(label, source)?;
     }
+    let instance = config.instance.as_ref();
+    let instance = instance.map(|it| instance::read(&it.key)).transpose()?;
     Ok(Checked {
         config,
         cgroup,
+        instance,
         policies,
         programs,
         users,

@@ -25,7 +25,7 @@ pub fn look(config: &Config) -> Vec<Finding> {
     if let Err(error) = config.uids.check_subordinate(&files) {
         findings.push(Finding::new(Refused::AgentUidReserved, error.to_string()));
     }
-    for source in config.credentials.values() {
+    for source in config.secrets() {
         if let CredentialSource::File(path) = source {
             findings.extend(credential(path));
         }
@@ -123,8 +123,7 @@ pub fn uid_in_use(uid: u32, except: Option<i32>) -> Option<Finding> {
 /// The files of the credentials, for a look at what a session shows.
 pub fn credential_files(config: &Config) -> Vec<PathBuf> {
     config
-        .credentials
-        .values()
+        .secrets()
         .filter_map(|source| match source {
             CredentialSource::File(path) => Some(path.clone()),
             CredentialSource::Systemd(name) => {

@@ -5,7 +5,9 @@ use custody_config::{Config, ConfigError, UidRangeError};
 use custody_wire::{profile::Profile, refused::Refused};
 
 use super::{Finding, host};
-use crate::checks::{CheckError, credentials::CredentialError, kernel::KernelError};
+use crate::checks::{
+    CheckError, credentials::CredentialError, instance::InstanceError, kernel::KernelError,
+};
 
 /// Why custodyd does not start.
 #[derive(Debug, thiserror::Error)]
@@ -53,10 +55,14 @@ pub fn named(error: &anyhow::Error) -> Option<Refused> {
         CheckError::Credential(CredentialError::Readable { .. }) => {
             Some(Refused::CredentialReadable)
         }
+        CheckError::Instance(InstanceError::File(CredentialError::Readable { .. })) => {
+            Some(Refused::CredentialReadable)
+        }
         CheckError::Kernel(error) => of_kernel(error),
         CheckError::CoreFiles(_)
         | CheckError::Credential(_)
         | CheckError::Hooks(_)
+        | CheckError::Instance(_)
         | CheckError::NotRoot { .. }
         | CheckError::Policies(_)
         | CheckError::Programs(_)

@@ -87,13 +87,17 @@ impl Custodyd {
                     return Ok(false);
                 };
                 self.heads.decisions = Some(head);
+                self.certify(service);
             }
             Service::Vault => {
                 let Some((order, _)) = self.receive::<VaultOrder>(service)? else {
                     return Ok(false);
                 };
                 match order {
-                    VaultOrder::Head(head) => self.heads.receipts = Some(head),
+                    VaultOrder::Head(head) => {
+                        self.heads.receipts = Some(head);
+                        self.certify(service);
+                    }
                     VaultOrder::Start {
                         order,
                         session,

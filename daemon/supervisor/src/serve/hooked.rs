@@ -29,7 +29,7 @@ pub(super) fn objects(checked: &Checked, config_path: Option<&PathBuf>) -> Vec<P
     ];
     objects.extend(config_path.cloned());
     let mut systemd = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
-    for source in config.credentials.values() {
+    for source in config.secrets() {
         match source {
             CredentialSource::File(path) => objects.push(path.clone()),
             CredentialSource::Systemd(_) => objects.extend(systemd.take()),

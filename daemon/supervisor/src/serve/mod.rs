@@ -10,6 +10,7 @@
 //! | [`fronts`] | a session's front |
 //! | [`hooked`] | what the eBPF hooks are worth, and what they counted |
 //! | [`heads`] | the newest lines of the two chains, in the journal |
+//! | [`instance`] | the instance's word for the keys of the two chains |
 //! | [`launched`] | what custody-launch reported of a session |
 //! | [`looking`] | workspaces that are looked through before their sessions start |
 //! | [`orders`] | from control's order to a launcher that has the plan |
@@ -33,6 +34,7 @@ mod end;
 mod fronts;
 mod heads;
 mod hooked;
+mod instance;
 mod launched;
 mod looking;
 mod orders;
@@ -102,6 +104,14 @@ pub enum ServeError {
     /// The pins.
     #[error(transparent)]
     Pins(#[from] PinError),
+    /// The instance's public key cannot be published.
+    #[error("cannot publish the instance's key in `{folder}`")]
+    Instance {
+        /// Where.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The page's listener.
     #[error("cannot listen at {listen}, where `[page]` of custodyd.toml says; give another port")]
     Page {
@@ -230,6 +240,11 @@ pub fn serve(
 ) -> Result<(), ServeError> {
     let places = Places::lock(&checked.config.paths.runtime, &checked.config.paths.state)?;
     places.make(&checked.users)?;
+    if let Some(key) = &checked.instance {
+        let folder = checked.config.paths.state.join("public");
+        instance::publish(&folder, &key.verifying_key())
+            .map_err(|source| ServeError::Instance { folder, source })?;
+    }
     let revocations = Revocations::open(&checked.config.paths.state)?;
     places.write(&checked.policies)?;
     let cgroups = Cgroups::make(&checked.cgroup)?;

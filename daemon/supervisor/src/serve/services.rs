@@ -175,6 +175,11 @@ impl Slots {
         slot.serves = slot.channel.is_some();
     }
 
+    /// Whether its first message was there.
+    pub(super) fn has_spoken(&self, service: Service) -> bool {
+        self.slot(service).serves
+    }
+
     pub(super) fn is_serving(&self, service: Service) -> bool {
         let slot = self.slot(service);
         slot.executed && slot.serves

@@ -8,6 +8,7 @@
 )]
 
 mod death;
+mod instance;
 mod life;
 mod observed;
 mod page;
