@@ -218,7 +218,7 @@ fn replace(place: &RefCell<Option<AbortHandle>>, task: AbortHandle) {
 
 fn meet(keeper: &Rc<Keeper>, ends: &Ends, notice: Notice) {
     match notice {
-        Notice::Certified(certificate) => keeper.book.certified(certificate),
+        Notice::Certified(certificate) => keeper.book.certified(*certificate),
         Notice::Control(fd) => {
             let Some(stream) = usable(fd) else { return };
             let keeper = Rc::clone(keeper);

@@ -41,7 +41,7 @@ pub(crate) struct Notices {
 /// A notice with its descriptor.
 #[derive(Debug)]
 pub(crate) enum Notice {
-    Certified(gate::chain::keys::Certificate),
+    Certified(Box<gate::chain::keys::Certificate>),
     Control(OwnedFd),
     Ended(gate::id::SessionId),
     Front(gate::id::SessionId, gate::id::PolicyName, OwnedFd),

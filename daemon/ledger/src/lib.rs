@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod books;
+mod certificates;
 pub mod chain;
 pub mod export;
 mod index;

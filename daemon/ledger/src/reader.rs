@@ -17,6 +17,7 @@ use gate::{
 };
 
 use crate::{
+    certificates,
     lines::{self, Read},
     segment,
 };
@@ -95,6 +96,7 @@ impl Groups {
     pub fn new(dir: &Path, chain: ChainName, ring: Keyring) -> Result<Self, ReadError> {
         let folder = dir.join(chain.as_str());
         let files = segment::count(&folder)?;
+        let ring = certificates::learn(&folder, chain, ring);
         Ok(Self {
             verifier: Verifier::new(chain, ring.clone()),
             folder,

@@ -7,13 +7,14 @@ use std::{
 };
 
 use gate::{
-    chain::{ChainName, Place},
+    chain::{ChainName, Place, keys::Keyring},
     id::{SessionId, ToolName},
     record::{Decision, Effect},
 };
 
 use crate::{
     books::{Books, Decisions},
+    certificates,
     chain::{self, Bad, Chain, Walk},
     key::KeyError,
     keys::Keys,
@@ -126,10 +127,18 @@ pub fn verify_with(dir: &Path, keys: &Keys, noted: &Noted) -> Result<Report, Ver
     let decisions_extent = chain::extent(&decisions_folder)?;
     let receipts_extent = chain::extent(&receipts_folder)?;
 
-    let mut decisions =
-        Walk::<Decision>::new(&decisions_folder, keys.decisions.clone(), decisions_extent);
-    let mut receipts =
-        Walk::<Effect>::new(&receipts_folder, keys.receipts.clone(), receipts_extent);
+    let ring =
+        |folder: &Path, chain, ring: &Keyring| certificates::learn(folder, chain, ring.clone());
+    let mut decisions = Walk::<Decision>::new(
+        &decisions_folder,
+        ring(&decisions_folder, ChainName::Decisions, &keys.decisions),
+        decisions_extent,
+    );
+    let mut receipts = Walk::<Effect>::new(
+        &receipts_folder,
+        ring(&receipts_folder, ChainName::Receipts, &keys.receipts),
+        receipts_extent,
+    );
     let mut books = Books::new(&decisions_folder);
     let mut noted_decisions = Expected::of(&noted.decisions);
     let mut noted_receipts = Expected::of(&noted.receipts);

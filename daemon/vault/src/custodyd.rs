@@ -41,7 +41,7 @@ pub enum NoticeError {
 /// A notice with its descriptors.
 #[derive(Debug)]
 pub(crate) enum Notice {
-    Certified(Certificate),
+    Certified(Box<Certificate>),
     Credential(CredentialLabel, OwnedFd),
     Ended(SessionId),
     Gate(OwnedFd),

@@ -356,7 +356,7 @@ impl Vault {
 
     fn heed(self: &Rc<Self>, notice: Notice) {
         match notice {
-            Notice::Certified(certificate) => self.receipts.certified(certificate),
+            Notice::Certified(certificate) => self.receipts.certified(*certificate),
             Notice::Credential(label, fd) => {
                 self.workers.replaced(&label, &self.custodyd);
                 self.credentials.borrow_mut().take(label, fd);

@@ -253,7 +253,7 @@ impl Message for Serves {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum GateNotice {
     /// The instance's word for the key that signs the decision records.
-    Certified(Certificate),
+    Certified(Box<Certificate>),
     /// A front was started for this session. Beside it: the front's channel. The gate drops it
     /// unless control opened the session with the same policy.
     Front {
@@ -297,7 +297,7 @@ impl Message for Head {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum VaultNotice {
     /// The instance's word for the key that signs the receipts.
-    Certified(Certificate),
+    Certified(Box<Certificate>),
     /// Beside it: a descriptor of a credential's file, checked by custodyd to be root's alone.
     Credential {
         /// Its label.

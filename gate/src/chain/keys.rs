@@ -89,6 +89,33 @@ impl Keyring {
         }
     }
 
+    /// Whether keys count that one of its instances certifies.
+    pub const fn has_instances(&self) -> bool {
+        !self.instances.is_empty()
+    }
+
+    /// Learns the key that `line` certifies for `chain`, where it is a certificate by one of the instances. A
+    /// certificate says whose a key is, not since when: what the key signed before that line counts as well.
+    pub fn learn_from(&mut self, chain: ChainName, line: &[u8]) {
+        let read = line::members(line).and_then(read);
+        if let Ok(Read {
+            change: KeyChange::Certified(certificate),
+            ..
+        }) = read
+            && certificate.says.role.signs(chain)
+            && self
+                .instance_of(&certificate)
+                .is_some_and(|it| certificate.is_by(it))
+        {
+            self.learn(*certificate.says.key.key());
+        }
+    }
+
+    fn instance_of(&self, certificate: &Certificate) -> Option<&VerifyingKey> {
+        let wanted = certificate.says.instance;
+        self.instances.iter().find(|it| key_id(it) == wanted)
+    }
+
     fn learn(&mut self, key: VerifyingKey) {
         if !self.keys.contains(&key) {
             self.keys.push(key);
@@ -388,9 +415,8 @@ impl Read {
                     return Err(line::shape("a certificate has its signature inside"));
                 }
                 let says = &certificate.says;
-                let instance = ring.instances.iter().find(|it| key_id(it) == says.instance);
                 // An instance that the reader does not know is no fault: its word is not counted.
-                if let Some(instance) = instance {
+                if let Some(instance) = ring.instance_of(certificate) {
                     if !certificate.is_by(instance) {
                         return Err(LineError::Certificate { key: says.key.id() });
                     }

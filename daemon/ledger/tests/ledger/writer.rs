@@ -12,7 +12,14 @@ use custody_ledger::{
     verify::{Noted, verify, verify_with},
     writer::{AppendError, FILE_BYTES, Writer},
 };
-use gate::{chain::Place, record::Decision};
+use ed25519_dalek::SigningKey;
+use gate::{
+    chain::{
+        Place, key_id,
+        keys::{Certified, Keyring, PublicKey, Role},
+    },
+    record::Decision,
+};
 
 const FIRST: &str = "decisions/000001.jsonl";
 
@@ -186,7 +193,7 @@ fn records_that_come_together_share_a_checkpoint_and_none_waits_for_more_than_a_
 fn a_key_is_rotated_at_a_start_once() {
     let ledger = Ledger::new();
     ledger.decisions().append(&closed(1)).unwrap();
-    let new = ed25519_dalek::SigningKey::from_bytes(&[3; 32]);
+    let new = SigningKey::from_bytes(&[3; 32]);
     let rotating = |ledger: &Ledger| {
         Writer::<Decision>::open_rotating(
             &ledger.decisions_folder(),
@@ -219,6 +226,49 @@ fn a_key_is_rotated_at_a_start_once() {
     }
     // The old key alone no longer opens it.
     assert!(matches!(open(&ledger), Err(OpenError::BadLine { .. })));
+}
+
+/// A certificate says whose a key is, not since when: of a chain and its instance's key both may be older.
+#[test]
+fn a_certificate_is_kept_of_the_own_key_alone_and_counts_for_what_stands_before_it() {
+    let ledger = Ledger::new();
+    let instance = SigningKey::from_bytes(&[5; 32]);
+    let certificate = |key: &SigningKey, role| {
+        let says = Certified {
+            at: 1,
+            instance: key_id(&instance.verifying_key()),
+            key: PublicKey::of(key),
+            role,
+        };
+        says.sign(&instance).unwrap()
+    };
+    let mut writer = ledger.decisions();
+    writer.append(&closed(1)).unwrap();
+    writer.durability().sync().unwrap();
+    for other in [
+        certificate(&ledger.receipts_key, Role::Decisions),
+        certificate(&ledger.decisions_key, Role::Receipts),
+        certificate(&ledger.decisions_key, Role::Permit),
+    ] {
+        let refused = writer.certificate(other).unwrap_err();
+        assert!(matches!(refused, AppendError::Certificate { .. }));
+    }
+    let by_instance = || Keyring::of(&[]).certified_by(&[instance.verifying_key()]);
+    let keys = Keys {
+        decisions: by_instance(),
+        receipts: Keyring::of(&[ledger.receipts_key.verifying_key()]),
+    };
+    let good = || {
+        let report = verify_with(ledger.path(), &keys, &Noted::default()).unwrap();
+        report.decisions.bad.is_none()
+    };
+    assert!(!good(), "nothing certifies it yet");
+    writer
+        .certificate(certificate(&ledger.decisions_key, Role::Decisions))
+        .unwrap();
+    writer.append(&closed(2)).unwrap();
+    writer.durability().sync().unwrap();
+    assert!(good());
 }
 
 #[test]

@@ -58,9 +58,11 @@ impl Custodyd {
         let published = state.join(format!("public/{name}/{name}.pub"));
         match certificate(key, role, &published) {
             Ok(certificate) if service == Service::Gate => {
-                self.tell(service, &GateNotice::Certified(certificate), &[]);
+                self.tell(service, &GateNotice::Certified(Box::new(certificate)), &[]);
             }
-            Ok(certificate) => self.tell(service, &VaultNotice::Certified(certificate), &[]),
+            Ok(certificate) => {
+                self.tell(service, &VaultNotice::Certified(Box::new(certificate)), &[]);
+            }
             Err(error) => {
                 tracing::error!(
                     error = chain(&error),
