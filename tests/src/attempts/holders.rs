@@ -167,7 +167,9 @@ pub(super) const ALL: &[Attempt] = &[
     ),
     Attempt {
         owner: Owner::Root,
-        // `may_access_mm` with CAP_PERFMON is of Linux 6.15.
+        // `may_access_mm` with CAP_PERFMON is of Linux 6.15: before, there is no such door, and no half that
+        // is missing.
+        class: Class::Confinement,
         needs: &[Need::Kernel("6.15"), Need::Program(PYTHON)],
         notes: &[NO_IPC, PERFMON],
         ..kept!(

@@ -204,19 +204,23 @@ pub(super) const ALL: &[Attempt] = &[
         "sendmmsg(2): filters list send, sendto and sendmsg",
         |scene: &Scene, effect: &Effect| many(scene.ports.udp, effect)
     ),
-    direct!(
-        "direct/udp-lite",
-        "UDP-Lite",
-        "May it send by the protocol that nobody thinks of?",
-        &[Need::Program(PYTHON), UDP_LITE],
-        IP,
-        Owner::Standin,
-        "kernel.md 1.3: UDP-Lite passes Landlock",
-        |scene: &Scene, effect: &Effect| match scene.ports.udp_lite {
-            Some(to) => datagram(136, to, effect),
-            None => Vec::new(),
-        }
-    ),
+    // Debian's 7.3 has it no more: where this door is not, no half is missing.
+    Attempt {
+        class: Class::Confinement,
+        ..direct!(
+            "direct/udp-lite",
+            "UDP-Lite",
+            "May it send by the protocol that nobody thinks of?",
+            &[Need::Program(PYTHON), UDP_LITE],
+            IP,
+            Owner::Standin,
+            "kernel.md 1.3: UDP-Lite passes Landlock",
+            |scene: &Scene, effect: &Effect| match scene.ports.udp_lite {
+                Some(to) => datagram(136, to, effect),
+                None => Vec::new(),
+            }
+        )
+    },
     direct!(
         "direct/raw-ip",
         "raw ip socket",
