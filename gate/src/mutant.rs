@@ -114,6 +114,8 @@ mutants! {
     GateApprovalDigest "gate-approval-digest": C "an approval is of the call that was shown";
     /// What must be a trusted value may be any.
     GateAuthority "gate-authority": B "a verified argument is the application's value";
+    /// A quotation mark in a text is written as it is.
+    GateCanonical "gate-canonical": C "two values never have one written form";
     /// The end of a turn holds nothing.
     GateCommit "gate-commit": F "every moment of a call's life asks the same";
     /// A delegated session has limits of its own alone.

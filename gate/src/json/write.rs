@@ -3,6 +3,7 @@
 use alloc::{string::String, vec::Vec};
 
 use super::Value;
+use crate::mutant::Mutant;
 
 /// `value` in RFC 8785 form: no white space, keys in the order of their UTF-16 code units,
 /// numbers as ECMAScript writes them.
@@ -79,6 +80,7 @@ const fn needs_escape(byte: u8) -> bool {
 
 fn escape(byte: u8, out: &mut Vec<u8>) {
     match byte {
+        b'"' if Mutant::GateCanonical.is_on() => out.push(b'"'),
         b'"' => out.extend_from_slice(b"\\\""),
         b'\\' => out.extend_from_slice(b"\\\\"),
         0x08 => out.extend_from_slice(b"\\b"),
