@@ -45,7 +45,7 @@ impl Table {
         }
         let before = bucket.capacity();
         if before == bucket.len() {
-            bucket.reserve_exact((before >> 4).max(2));
+            bucket.reserve_exact((before >> 3).max(4));
             self.reserved = self.reserved.saturating_add(bucket.capacity() - before);
         }
         bucket.insert(first.saturating_add(held), low | u64::from(place));
@@ -100,7 +100,7 @@ impl Table {
         let bit = 1 << (PLACE_BITS + self.level);
         let stays = bucket.iter().filter(|entry| **entry & bit == 0).count();
         let goes = bucket.len() - stays;
-        let room = |entries: usize| Vec::with_capacity(entries.saturating_add(entries >> 4));
+        let room = |entries: usize| Vec::with_capacity(entries.saturating_add(entries >> 3));
         let (mut low, mut high) = (room(stays), room(goes));
         for entry in bucket.drain(..) {
             if entry & bit == 0 {
