@@ -355,6 +355,9 @@ pub(crate) fn sweep() -> Result<()> {
 /// The logs outlive the room: they say why it did not work. No secret is in them.
 fn keep(from: &Path, to: &Path) -> Result<()> {
     remove(to)?;
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("`{}`", folder.display()))?;
+    }
     copy(from, to)
 }
 
