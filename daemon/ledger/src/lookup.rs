@@ -20,6 +20,7 @@ use gate::{
 };
 
 use crate::{
+    certificates,
     reader::{Entry, Group, Groups, ReadError},
     segment,
 };
@@ -64,7 +65,8 @@ impl Lookup {
     /// # Errors
     /// When the folder is not one of a chain.
     pub fn open(dir: &Path, chain: ChainName, ring: Keyring) -> Result<Self, ReadError> {
-        let files = Groups::new(dir, chain, ring.clone())?.files();
+        let ring = certificates::learn(&dir.join(chain.as_str()), chain, ring);
+        let files = Groups::knowing(dir, chain, ring.clone())?.files();
         Ok(Self {
             dir: dir.into(),
             chain,
@@ -126,7 +128,7 @@ impl Lookup {
     }
 
     fn in_file(&self, file: u32, what: Sought) -> Result<Vec<Found>, ReadError> {
-        let mut groups = Groups::new(&self.dir, self.chain, self.ring.clone())?;
+        let mut groups = Groups::knowing(&self.dir, self.chain, self.ring.clone())?;
         groups.only(file)?;
         matching(groups, what)
     }
@@ -156,7 +158,7 @@ impl Lookup {
     }
 
     fn make(&self, file: u32) -> Result<(), ReadError> {
-        let mut groups = Groups::new(&self.dir, self.chain, self.ring.clone())?;
+        let mut groups = Groups::knowing(&self.dir, self.chain, self.ring.clone())?;
         groups.only(file)?;
         let mut entries = Vec::new();
         while let Some(group) = groups.next_group()? {

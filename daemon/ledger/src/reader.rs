@@ -94,9 +94,15 @@ impl Groups {
     /// # Errors
     /// When the folder cannot be listed.
     pub fn new(dir: &Path, chain: ChainName, ring: Keyring) -> Result<Self, ReadError> {
+        let ring = certificates::learn(&dir.join(chain.as_str()), chain, ring);
+        Self::knowing(dir, chain, ring)
+    }
+
+    /// As [`Groups::new`], where `ring` has what is certified in the chain already: looking for that reads
+    /// the whole of it.
+    pub(crate) fn knowing(dir: &Path, chain: ChainName, ring: Keyring) -> Result<Self, ReadError> {
         let folder = dir.join(chain.as_str());
         let files = segment::count(&folder)?;
-        let ring = certificates::learn(&folder, chain, ring);
         Ok(Self {
             verifier: Verifier::new(chain, ring.clone()),
             folder,
@@ -112,17 +118,18 @@ impl Groups {
         })
     }
 
-    /// Only the file that has the record at `position`. None where the chain has none.
+    /// Only the file that has the record at `position`, for a ring as in [`Groups::knowing`]. None where the
+    /// chain has none.
     ///
     /// # Errors
     /// When a file cannot be read.
-    pub fn at(
+    pub(crate) fn at(
         dir: &Path,
         chain: ChainName,
         ring: Keyring,
         position: u64,
     ) -> Result<Option<Self>, ReadError> {
-        let mut groups = Self::new(dir, chain, ring)?;
+        let mut groups = Self::knowing(dir, chain, ring)?;
         // The last file that begins before it: files stand in the order of their positions.
         let (mut low, mut high) = (1_u32, groups.files);
         while low < high {
