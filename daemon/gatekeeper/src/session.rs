@@ -6,6 +6,7 @@ use std::{
     rc::Rc,
 };
 
+use custody_service::places::{Place, Places};
 use gate::{
     call::Call,
     decide::{Ask, Verdict},
@@ -42,33 +43,17 @@ pub(crate) struct Session {
     /// The calls that wait.
     pub(crate) pending: RefCell<Pending>,
     open: Cell<bool>,
-    in_flight: Cell<usize>,
+    in_flight: Places,
     front: RefCell<Option<AbortHandle>>,
     answers: RefCell<Option<Answers>>,
-    streams: Cell<usize>,
+    streams: Places,
 }
 
 /// A stream's place among those of its session that are open.
-#[derive(Debug)]
-pub(crate) struct StreamPlace(Rc<Session>);
-
-impl Drop for StreamPlace {
-    fn drop(&mut self) {
-        let left = self.0.streams.get().saturating_sub(1);
-        self.0.streams.set(left);
-    }
-}
+pub(crate) type StreamPlace = Place;
 
 /// A call's slot among those of its session that are on their way.
-#[derive(Debug)]
-pub(crate) struct Slot(Rc<Session>);
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        let left = self.0.in_flight.get().saturating_sub(1);
-        self.0.in_flight.set(left);
-    }
-}
+pub(crate) type Slot = Place;
 
 impl Session {
     pub(crate) fn new(
@@ -87,29 +72,21 @@ impl Session {
             facts: RefCell::new(facts),
             pending: RefCell::default(),
             open: Cell::new(true),
-            in_flight: Cell::new(0),
+            in_flight: Places::new(IN_FLIGHT),
             front: RefCell::new(None),
             answers: RefCell::new(None),
-            streams: Cell::new(0),
+            streams: Places::new(STREAMS),
         })
     }
 
     /// A slot for one more call, if there is one.
-    pub(crate) fn slot(self: &Rc<Self>) -> Option<Slot> {
-        let taken = self.in_flight.get();
-        (taken < IN_FLIGHT).then(|| {
-            self.in_flight.set(taken.saturating_add(1));
-            Slot(Rc::clone(self))
-        })
+    pub(crate) fn slot(&self) -> Option<Slot> {
+        self.in_flight.enter()
     }
 
     /// A place for one more stream, if there is one.
-    pub(crate) fn stream_place(self: &Rc<Self>) -> Option<StreamPlace> {
-        let taken = self.streams.get();
-        (taken < STREAMS).then(|| {
-            self.streams.set(taken.saturating_add(1));
-            StreamPlace(Rc::clone(self))
-        })
+    pub(crate) fn stream_place(&self) -> Option<StreamPlace> {
+        self.streams.enter()
     }
 
     /// From now on this is the way to the session's front.

@@ -86,34 +86,22 @@ impl Leasing {
         drop(task::spawn_local(self.follow()));
         let handed = match session.answers().filter(|_| session.is_open()) {
             Some(front) => {
-                front
-                    .send((Answer::Stream { stream }, Some(descriptor)))
-                    .await
+                let sent = front.send((Answer::Stream { stream }, Some(descriptor)));
+                sent.await.is_ok()
             }
             // Dropped: nobody reads it, which ends it.
-            None => {
-                return call::failed(
-                    number,
-                    "nobody reads the stream",
-                    true,
-                    Verification::UNSUPPORTED,
-                );
-            }
+            None => false,
         };
-        match handed {
-            Ok(()) => Answer::Leased {
-                number,
-                call,
-                stream,
-                status,
-                ms: opening.lease.ms,
-            },
-            Err(_gone) => call::failed(
-                number,
-                "nobody reads the stream",
-                true,
-                Verification::UNSUPPORTED,
-            ),
+        if !handed {
+            let why = "nobody reads the stream";
+            return call::failed(number, why, true, Verification::UNSUPPORTED);
+        }
+        Answer::Leased {
+            number,
+            call,
+            stream,
+            status,
+            ms: opening.lease.ms,
         }
     }
 

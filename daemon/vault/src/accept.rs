@@ -6,6 +6,7 @@ use std::{
     rc::Rc,
 };
 
+use custody_service::places::Place;
 use custody_wire::{
     frame::{self, FrameError},
     perform::{Http, Request},
@@ -36,8 +37,7 @@ use crate::{
     approvals::{self, Unapproved},
     credential::NoCredential,
     gate_link::Link,
-    places::Place,
-    session::{InFlight, Session},
+    session::Session,
     spent::SpendError,
     vault::Vault,
     verify::Reader,
@@ -58,7 +58,7 @@ pub(crate) struct Accepted {
     pub(crate) has_key: bool,
     /// Until when, exclusive, by the boot clock.
     pub(crate) expires: u64,
-    pub(crate) _in_flight: InFlight,
+    pub(crate) _in_flight: Place,
 }
 
 /// A stream's places.
@@ -79,7 +79,7 @@ pub(crate) struct Refused {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error("session {session} has {most} calls on their way; try again when one has ended")]
-    Busy { session: SessionId, most: u32 },
+    Busy { session: SessionId, most: usize },
     #[error("{0}")]
     Credential(NoCredential),
     #[error("the permit names credential `{named}`; tool `{tool}` is performed with `{wanted}`")]
@@ -115,9 +115,9 @@ pub(crate) enum Refusal {
     #[error("{0}")]
     Spend(SpendError),
     #[error("session {session} has {most} streams open; read one to its end")]
-    Streams { session: SessionId, most: u32 },
+    Streams { session: SessionId, most: usize },
     #[error("{most} streams are open over all sessions; try again when one has ended")]
-    StreamsOfAll { most: u32 },
+    StreamsOfAll { most: usize },
     #[error("the session's policy has no tool `{tool}`")]
     Tool { tool: ToolName },
     #[error("the call makes a request that no worker takes: {0}; shorten its arguments")]
@@ -177,7 +177,7 @@ fn judge(
     if vault.locks.holds(open.loaded.policy.name(), tool) {
         return Err(Refusal::Locked { tool: tool.clone() });
     }
-    let in_flight = InFlight::enter(&open).ok_or(Refusal::Busy {
+    let in_flight = open.calls.enter().ok_or(Refusal::Busy {
         session,
         most: crate::SESSION_CALLS_MAX,
     })?;

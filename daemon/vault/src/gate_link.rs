@@ -163,7 +163,7 @@ async fn read(mut from: OwnedReadHalf, vault: &Rc<Vault>, link: &Rc<Link>) -> Li
                 approval,
             }) => {
                 let (vault, link) = (Rc::clone(vault), Rc::clone(link));
-                match vault.place() {
+                match vault.calls.enter() {
                     Some(place) => drop(tokio::task::spawn_local(async move {
                         let answer = perform::perform(
                             &vault,

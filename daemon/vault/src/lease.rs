@@ -133,6 +133,7 @@ async fn hand_over(
             why,
             in_doubt: true,
         },
+        // It answered a stream as a request.
         Performed::Done { .. } => Unopened::Failed {
             why: "the worker did not keep to the protocol".into(),
             in_doubt: true,

@@ -20,7 +20,6 @@ mod gate_link;
 mod lease;
 mod locks;
 mod perform;
-mod places;
 mod policies;
 mod precondition;
 mod receipts;
@@ -43,14 +42,14 @@ pub use vault::{Config, VaultError, serve};
 const SESSION_CALLS: usize = 16;
 
 /// The same, as it is counted.
-const SESSION_CALLS_MAX: u32 = 16;
+const SESSION_CALLS_MAX: usize = 16;
 
 /// The most calls on their way over all sessions. Each holds its request and its answer, some
 /// 2 MiB at worst.
 const ALL_CALLS: usize = 256;
 
 /// The most streams of one session at once: each is one of its calls for as long as it lasts.
-const SESSION_STREAMS_MAX: u32 = 4;
+const SESSION_STREAMS_MAX: usize = 4;
 
 /// The same over all sessions: a quarter of all calls, so that who streams keeps nobody else from calling.
-const ALL_STREAMS_MAX: u32 = 64;
+const ALL_STREAMS_MAX: usize = 64;

@@ -104,13 +104,7 @@ impl Stream {
         let opened = async {
             loop {
                 if let Some(failed) = self.heard.failed.take() {
-                    return Err(match failed {
-                        // It answered a stream as a request.
-                        Performed::Done { .. } => Performed::InDoubt {
-                            why: "the worker did not keep to the protocol".into(),
-                        },
-                        failed @ (Performed::InDoubt { .. } | Performed::NotSent { .. }) => failed,
-                    });
+                    return Err(failed);
                 }
                 if let Some(status) = self.heard.status.get() {
                     return Ok(status);

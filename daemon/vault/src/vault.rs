@@ -14,7 +14,9 @@ use custody_ledger::{
     tail::OpenError,
     writer::{StartError, Writer},
 };
-use custody_service::{clock::Clock, folders::Folders, policies::PoliciesError, reason};
+use custody_service::{
+    clock::Clock, folders::Folders, places::Places, policies::PoliciesError, reason,
+};
 use custody_wire::{
     permit::Answer,
     revoke::Revoked,
@@ -37,7 +39,6 @@ use crate::{
     doubts::{Doubt, Doubts},
     gate_link::{self, Link},
     locks::Locks,
-    places::Places,
     policies::{self, Policies},
     receipts::Receipts,
     recover,
@@ -138,20 +139,10 @@ pub(crate) struct Vault {
     left: RefCell<Vec<Doubt>>,
     /// Policies that were taken back.
     revoked: RefCell<BTreeSet<PolicyName>>,
-    on_their_way: Cell<usize>,
+    /// The calls of all sessions on their way.
+    pub(crate) calls: Places,
     policies: Policies,
     sessions: RefCell<HashMap<SessionId, Rc<Session>>>,
-}
-
-/// One of all calls on their way.
-#[derive(Debug)]
-pub(crate) struct InAll(Rc<Vault>);
-
-impl Drop for InAll {
-    fn drop(&mut self) {
-        let count = self.0.on_their_way.get();
-        self.0.on_their_way.set(count.saturating_sub(1));
-    }
 }
 
 /// Serves until custodyd closes the channel. To be run inside a [`tokio::task::LocalSet`].
@@ -241,7 +232,7 @@ fn start(config: Config, channel: OwnedFd) -> Result<Vault, VaultError> {
         gate_turn: Cell::new(0),
         left: RefCell::new(left),
         revoked: RefCell::default(),
-        on_their_way: Cell::new(0),
+        calls: Places::new(crate::ALL_CALLS),
         policies,
         sessions: RefCell::default(),
     })
@@ -276,15 +267,6 @@ impl Vault {
     /// The session, if it is open.
     pub(crate) fn session(&self, session: SessionId) -> Option<Rc<Session>> {
         self.sessions.borrow().get(&session).map(Rc::clone)
-    }
-
-    /// Room for one more call, over all sessions.
-    pub(crate) fn place(self: &Rc<Self>) -> Option<InAll> {
-        let count = self.on_their_way.get();
-        (count < crate::ALL_CALLS).then(|| {
-            self.on_their_way.set(count.saturating_add(1));
-            InAll(Rc::clone(self))
-        })
     }
 
     /// From now on this gate's permits count, and no other's. False if a newer one was announced

@@ -38,9 +38,6 @@ const READY: Duration = Duration::from_secs(5);
 /// How much longer than the request's own timeout the vault waits: the worker says why itself.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Why a worker ends that nobody holds.
-const NOT_NEEDED: &str = "nobody needs it";
-
 /// The longest media type that is passed on.
 const MEDIA_TYPE_MAX: usize = 255;
 
@@ -227,24 +224,29 @@ impl Worker {
         }
     }
 
-    /// Performs one request, which was checked and is cleared.
-    pub(crate) async fn perform(&self, request: Http, cleared: Cleared) -> Performed {
-        let patience = Duration::from_millis(request.timeout_ms.into()).saturating_add(GRACE);
+    /// A number and a place for one more request: reserved first, so that what waits is what was handed over.
+    fn reserve(&self) -> Result<(u64, mpsc::Permit<'_, Handed>), Performed> {
         let number = self.next.get();
         self.next.set(number.saturating_add(1));
         self.taken();
+        match self.queue.try_reserve() {
+            Ok(place) if self.lives() => Ok((number, place)),
+            Ok(_) | Err(_) => Err(Performed::NotSent {
+                why: "the worker takes no request; try again".into(),
+            }),
+        }
+    }
+
+    /// Performs one request, which was checked and is cleared.
+    pub(crate) async fn perform(&self, request: Http, cleared: Cleared) -> Performed {
+        let patience = patience(&request);
+        let (number, place) = match self.reserve() {
+            Ok(reserved) => reserved,
+            Err(performed) => return performed,
+        };
         let (order, intent) = (self.order, cleared.intent());
         tracing::debug!(order, number, intent, "handed over");
         let (answered, answer) = oneshot::channel();
-        // Reserved first: what waits is what was handed over.
-        let place = match self.queue.try_reserve() {
-            Ok(place) if self.lives() => place,
-            Ok(_) | Err(_) => {
-                return Performed::NotSent {
-                    why: "the worker takes no request; try again".into(),
-                };
-            }
-        };
         drop(self.waiting.borrow_mut().insert(number, answered));
         place.send(Handed {
             request: Request::Http { number, request },
@@ -279,19 +281,9 @@ impl Worker {
         request: Http,
         to: OwnedFd,
     ) -> Result<Open, Performed> {
-        let patience = Duration::from_millis(request.timeout_ms.into()).saturating_add(GRACE);
-        let number = self.next.get();
-        self.next.set(number.saturating_add(1));
-        self.taken();
+        let patience = patience(&request);
+        let (number, place) = self.reserve()?;
         tracing::debug!(order = self.order, number, "a lease was handed over");
-        let place = match self.queue.try_reserve() {
-            Ok(place) if self.lives() => place,
-            Ok(_) | Err(_) => {
-                return Err(Performed::NotSent {
-                    why: "the worker takes no request; try again".into(),
-                });
-            }
-        };
         let heard = Rc::new(Heard::default());
         drop(self.streams.borrow_mut().insert(number, Rc::clone(&heard)));
         place.send(Handed {
@@ -320,6 +312,11 @@ impl Worker {
         self.taken();
         drop(self.streams.borrow_mut().remove(&number));
     }
+}
+
+/// How long the worker may take: it says itself why a request takes longer than its own time.
+fn patience(request: &Http) -> Duration {
+    Duration::from_millis(request.timeout_ms.into()).saturating_add(GRACE)
 }
 
 /// A request that is waited for; one that nobody waits for any more is forgotten.
@@ -372,35 +369,32 @@ async fn write(
 /// Reads answers until the worker ends or breaks the protocol; says which.
 async fn read(mut from: OwnedReadHalf, worker: &Weak<Worker>) -> String {
     loop {
-        let answer = frame::read_async(&mut from).await;
+        let answer = match frame::read_async(&mut from).await {
+            Ok(answer) => answer,
+            Err(error) => return error.to_string(),
+        };
+        let Some(worker) = worker.upgrade() else {
+            return "nobody needs it".into();
+        };
         let (number, performed) = match answer {
-            Ok(Answer::Ready) => return "it said twice that it is ready".into(),
-            Ok(Answer::Opened { number, status }) => {
-                match worker.upgrade() {
-                    Some(worker) => worker.heard(number, |it| it.opened(status)),
-                    None => return NOT_NEEDED.into(),
-                }
+            Answer::Ready => return "it said twice that it is ready".into(),
+            Answer::Opened { number, status } => {
+                worker.heard(number, |it| it.opened(status));
                 continue;
             }
-            Ok(Answer::Streaming { number, passed }) => {
-                match worker.upgrade() {
-                    Some(worker) => worker.heard(number, |it| it.passed(passed)),
-                    None => return NOT_NEEDED.into(),
-                }
+            Answer::Streaming { number, passed } => {
+                worker.heard(number, |it| it.passed(passed));
                 continue;
             }
-            Ok(Answer::Streamed {
+            Answer::Streamed {
                 number,
                 passed,
                 ended,
-            }) => {
-                match worker.upgrade() {
-                    Some(worker) => worker.heard(number, |it| it.ended(passed, ended)),
-                    None => return NOT_NEEDED.into(),
-                }
+            } => {
+                worker.heard(number, |it| it.ended(passed, ended));
                 continue;
             }
-            Ok(Answer::Done {
+            Answer::Done {
                 number,
                 status,
                 media_type,
@@ -408,7 +402,7 @@ async fn read(mut from: OwnedReadHalf, worker: &Weak<Worker>) -> String {
                 scrubbed,
                 etag,
                 span,
-            }) => {
+            } => {
                 if body.len() > RESULT_CAP {
                     return "it answered more than any answer may have".into();
                 }
@@ -423,7 +417,7 @@ async fn read(mut from: OwnedReadHalf, worker: &Weak<Worker>) -> String {
                 };
                 (number, performed)
             }
-            Ok(Answer::Failed { number, why, sent }) => {
+            Answer::Failed { number, why, sent } => {
                 let why = reason::plain(&why);
                 let performed = if sent {
                     Performed::InDoubt { why }
@@ -432,10 +426,6 @@ async fn read(mut from: OwnedReadHalf, worker: &Weak<Worker>) -> String {
                 };
                 (number, performed)
             }
-            Err(error) => return error.to_string(),
-        };
-        let Some(worker) = worker.upgrade() else {
-            return NOT_NEEDED.into();
         };
         if worker.streams.borrow().contains_key(&number) {
             worker.heard(number, |it| it.failed(performed));

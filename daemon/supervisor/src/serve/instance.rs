@@ -5,37 +5,28 @@
 //! of the two custodyd certifies the key that it published, and it keeps the certificate in its chain.
 
 use std::{
-    fs::{self, File},
-    io::{self, Read as _, Write as _},
+    fs,
+    io::{self, Write as _},
     os::unix::fs::OpenOptionsExt as _,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
+use custody_ledger::key::{self, KeyError};
 use custody_service::clock::{BootClock, Clock as _};
-use custody_sys::path;
 use custody_wire::supervise::{GateNotice, VaultNotice};
 use ed25519_dalek::{SigningKey, VerifyingKey};
-use gate::{
-    chain::{
-        key_id,
-        keys::{Certificate, Certified, PublicKey, Role},
-    },
-    digest::Digest,
+use gate::chain::{
+    key_id,
+    keys::{Certificate, Certified, PublicKey, Role},
 };
-use nix::fcntl::OFlag;
 
 use super::{Custodyd, say::chain, services::Service};
-
-/// The length of a published key: hexadecimal digits and a line feed.
-const LINE: u64 = 65;
 
 /// Why a key is not certified.
 #[derive(Debug, thiserror::Error)]
 enum NotCertified {
-    #[error("`{path}` has no public key")]
-    NotAKey { path: PathBuf },
-    #[error("cannot read `{path}`")]
-    Read { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Key(#[from] KeyError),
     #[error("the time is beyond what JSON can say")]
     Time,
 }
@@ -82,29 +73,10 @@ fn certificate(
     let says = Certified {
         at: BootClock.unix_ms(),
         instance: key_id(&instance.verifying_key()),
-        key: published_key(published)?,
+        key: PublicKey::from(key::read_public(published)?),
         role,
     };
     says.sign(instance).map_err(|_number| NotCertified::Time)
-}
-
-/// The folder is the service's own: what lies there may be anything.
-fn published_key(at: &Path) -> Result<PublicKey, NotCertified> {
-    let read = |source| NotCertified::Read {
-        path: at.into(),
-        source,
-    };
-    let fd = path::open(at, OFlag::O_RDONLY | OFlag::O_NONBLOCK | OFlag::O_NOCTTY).map_err(read)?;
-    let mut text = String::new();
-    File::from(fd)
-        .take(LINE + 1)
-        .read_to_string(&mut text)
-        .map_err(read)?;
-    let digits = text.strip_suffix('\n').map(str::to_owned);
-    digits
-        .and_then(|digits| Digest::try_from(digits).ok())
-        .and_then(|digits| PublicKey::try_from(digits).ok())
-        .ok_or_else(|| NotCertified::NotAKey { path: at.into() })
 }
 
 /// Publishes the instance's key beside those of the chains. One that was there before is kept under a

@@ -197,9 +197,12 @@ impl Custodyd {
 
     /// Ends the session, and with it those that were delegated from it.
     pub(super) fn stop_session(&mut self, id: SessionId, why: &str) {
-        let below = self.below(id);
         self.stop_one(id, why);
-        for below in below {
+        self.stop_below(id);
+    }
+
+    fn stop_below(&mut self, id: SessionId) {
+        for below in self.below(id) {
             self.stop_one(below, "a session that it was delegated from is over");
         }
     }
@@ -234,9 +237,7 @@ impl Custodyd {
     /// counts.
     pub(super) fn end_session(&mut self, id: SessionId, last: Last) {
         self.end_one(id, last);
-        for below in self.below(id) {
-            self.stop_one(below, "a session that it was delegated from is over");
-        }
+        self.stop_below(id);
     }
 
     /// The sessions that were delegated from this one, or from one that was; the nearest first.

@@ -141,18 +141,22 @@ fn a_reviewer_enters_with_a_link_of_the_terminal_and_the_program_has_nothing_els
         assert_ne!(of(&pid.to_string()), of("self"), "{namespace}");
     }
     // /dev/null, the log, its listener and its channel, beside what its runtime polls with: no file, and no
-    // other socket.
-    let mut open: Vec<String> = fs::read_dir(format!("/proc/{pid}/fd"))
-        .unwrap()
-        .filter_map(|entry| fs::read_link(entry.unwrap().path()).ok())
-        .map(|target| {
-            let target = target.display().to_string();
-            target.split([':', '[']).next().unwrap().to_owned()
-        })
-        .filter(|kind| kind != "anon_inode")
-        .collect();
-    open.sort();
-    assert_eq!(open, ["/dev/null", "pipe", "pipe", "socket", "socket"]);
+    // other socket once the last browser's is closed.
+    let open = || {
+        let mut open: Vec<String> = fs::read_dir(format!("/proc/{pid}/fd"))
+            .unwrap()
+            .filter_map(|entry| fs::read_link(entry.unwrap().path()).ok())
+            .map(|target| {
+                let target = target.display().to_string();
+                target.split([':', '[']).next().unwrap().to_owned()
+            })
+            .filter(|kind| kind != "anon_inode")
+            .collect();
+        open.sort();
+        open
+    };
+    let own = ["/dev/null", "pipe", "pipe", "socket", "socket"];
+    room.until("nothing else is open", || open() == own);
 }
 
 #[test]

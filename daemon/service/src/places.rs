@@ -1,20 +1,21 @@
-//! So many at once.
+//! So many at once: calls, streams, whatever is counted while it lasts.
 
 use std::{cell::Cell, rc::Rc};
 
 /// Places, of which each is given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Places {
-    taken: Rc<Cell<u32>>,
-    most: u32,
+pub struct Places {
+    taken: Rc<Cell<usize>>,
+    most: usize,
 }
 
 /// One of them.
 #[derive(Debug)]
-pub(crate) struct Place(Rc<Cell<u32>>);
+pub struct Place(Rc<Cell<usize>>);
 
 impl Places {
-    pub(crate) fn new(most: u32) -> Self {
+    /// So many.
+    pub fn new(most: usize) -> Self {
         Self {
             taken: Rc::default(),
             most,
@@ -22,7 +23,7 @@ impl Places {
     }
 
     /// One more, if there is one.
-    pub(crate) fn enter(&self) -> Option<Place> {
+    pub fn enter(&self) -> Option<Place> {
         let taken = self.taken.get();
         (taken < self.most).then(|| {
             self.taken.set(taken.saturating_add(1));
