@@ -48,6 +48,15 @@ const PROGRAMS: [&str; 4] = [
 #[cfg(test)]
 const SERVICES_KILLED_MAX: usize = 5;
 
+/// How far it is is said once for so many points.
+#[cfg(test)]
+const SAID_EACH: usize = 250;
+
+/// So many points of one installation: a service reads its chain when it starts, and a killed one starts
+/// with the next point.
+#[cfg(test)]
+const POINTS_OF_ONE: usize = 120;
+
 #[cfg(test)]
 fn start(ground: &Ground) -> Option<Agent> {
     Agent::start(ground.run(), Era::Older).ok()
@@ -131,6 +140,7 @@ struct Plan {
     next: Mutex<(usize, [usize; PROGRAMS.len()])>,
     points: usize,
     step: usize,
+    begun: Instant,
 }
 
 /// A program is to be killed at its stop.
@@ -150,6 +160,7 @@ impl Plan {
             points,
             // With few points: some at the beginning, and then further and further apart.
             step: if points < 1_000 { 7 } else { 1 },
+            begun: Instant::now(),
         }
     }
 
@@ -165,9 +176,20 @@ impl Plan {
             which,
             at: at[which],
         };
+        if *number > 0 && number.is_multiple_of(SAID_EACH) {
+            println!(
+                "{number} of {} points in {} s",
+                self.points,
+                self.begun.elapsed().as_secs()
+            );
+        }
         *number += 1;
         at[which] += self.step;
         Some(point)
+    }
+
+    fn is_left(&self) -> bool {
+        self.next.lock().unwrap().0 < self.points
     }
 
     /// The call was over before this stop: the next ones begin anew.
@@ -243,7 +265,6 @@ fn a_program_killed_at_any_system_call_of_a_call_makes_no_effect_twice_and_loses
     }
     let plan = Plan::new(number("CUSTODY_KILL_POINTS").unwrap_or(24));
     let lanes = number("CUSTODY_KILL_LANES").unwrap_or(2).max(1);
-    let begun = Instant::now();
     let sums = thread::scope(|scope| {
         let plan = &plan;
         let all: Vec<_> = (0..lanes)
@@ -258,7 +279,7 @@ fn a_program_killed_at_any_system_call_of_a_call_makes_no_effect_twice_and_loses
         "kill points {} in {} s on {lanes} installations: effects twice {}, records or receipts lost {}, \
          permits reused {}",
         sums.points,
-        begun.elapsed().as_secs(),
+        plan.begun.elapsed().as_secs(),
         sums.effects_twice,
         sums.receipts_lost,
         sums.permits_reused
@@ -269,16 +290,26 @@ fn a_program_killed_at_any_system_call_of_a_call_makes_no_effect_twice_and_loses
     assert_eq!(sums.permits_reused, 0);
 }
 
-/// Points of one installation, until none is left.
+/// Points of one installation after the other, until none is left.
 #[cfg(test)]
 fn run_lane(plan: &Plan, lane: usize) -> Sums {
+    let mut sums = Sums::default();
+    while plan.is_left() {
+        sums = sums.and(&run_installation(plan, lane));
+    }
+    sums
+}
+
+/// Points of one installation, from its start until its ledger is looked through.
+#[cfg(test)]
+fn run_installation(plan: &Plan, lane: usize) -> Sums {
     let mut ground = Ground::set().unwrap();
     let mut agent: Option<Agent> = None;
     let mut sums = Sums::default();
     let mut services_killed = 0;
     let mut warmed = 0_u64;
     let mut told_done = BTreeSet::new();
-    for which in (0..PROGRAMS.len()).cycle().skip(lane) {
+    for which in (0..PROGRAMS.len()).cycle().skip(lane).take(POINTS_OF_ONE) {
         let Some(point) = plan.take(which) else {
             break;
         };

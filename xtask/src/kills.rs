@@ -11,7 +11,7 @@ use crate::{
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// How many points; five thousand take more than half an hour on two cores
+    /// How many points; five thousand take about a quarter of an hour on two cores
     #[arg(long, default_value_t = 5_000)]
     points: u32,
     /// How many installations are killed beside each other

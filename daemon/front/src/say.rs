@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use custody_wire::agent::{Answer, ToolView};
-use gate::record::{Finding, Verification, Why};
+use gate::record::{Finding, Freshness, Verification, Why};
 use rmcp::model::{
     CallToolResult, ContentBlock, ElicitRequest, ElicitRequestParams, ElicitationSchema,
     InputRequest, InputRequiredResult, JsonObject, MetaObject, Tool, ToolAnnotations,
@@ -24,6 +24,9 @@ const HELD: &str = "custody/held";
 /// The key of what reading the effect back came to, in `_meta`.
 const VERIFICATION: &str = "custody/verification";
 
+/// The key of what was looked at before the effect, in `_meta`.
+const FRESHNESS: &str = "custody/freshness";
+
 /// The key of a stream, in `_meta` and beside what a program reads.
 const STREAM: &str = "custody/stream";
 
@@ -40,10 +43,14 @@ pub fn outcome(answer: Result<Answer, Gone>) -> CallToolResult {
             json,
             status,
             verification,
+            freshness,
         }) => {
             let mut meta = JsonObject::new();
             meta.insert(CALL_DIGEST.into(), call.to_string().into());
             meta.insert(STATUS.into(), status.into());
+            if let Some(looked) = looked_at(freshness) {
+                meta.insert(FRESHNESS.into(), looked);
+            }
             if !verification.is_unsupported() {
                 meta.insert(VERIFICATION.into(), read_back(&verification));
             }
@@ -144,6 +151,15 @@ fn read_back(verification: &Verification) -> Value {
         "reads": verification.reads,
         "why": verification.why.as_ref().map(Why::as_str),
     })
+}
+
+/// What was looked at before the effect, for a program; nothing where nothing was.
+fn looked_at(freshness: Freshness) -> Option<Value> {
+    match freshness {
+        Freshness::Closed => Some(json!({ "condition": "closed" })),
+        Freshness::Narrowed { ms } => Some(json!({ "condition": "narrowed", "ms": ms })),
+        Freshness::Unchecked => None,
+    }
 }
 
 /// What a model should know of it; nothing where all is as it should be or nobody looks.

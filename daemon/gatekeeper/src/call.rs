@@ -20,7 +20,7 @@ use gate::{
     excerpt::excerpt,
     json::{self, Limits, Value},
     permit::{MAX_AGE, Permit, Terms},
-    record::{Decision, Scene, Verification, Why, result_digest},
+    record::{Decision, Freshness, Scene, Verification, Why, result_digest},
     session::Facts,
 };
 
@@ -339,12 +339,14 @@ impl Performing {
                 media_type: _,
                 number: _,
                 verification,
+                freshness,
             }) => {
                 let performed = Performed {
                     receipt,
                     result,
                     status,
                     verification,
+                    freshness,
                 };
                 done(&keeper, &session, number, &allowed, decision, performed)
             }
@@ -435,6 +437,7 @@ struct Performed {
     result: Vec<u8>,
     status: u16,
     verification: Verification,
+    freshness: Freshness,
 }
 
 /// How a call ended that was not performed, or may not have been.
@@ -502,6 +505,7 @@ fn done(
         result,
         status,
         verification,
+        freshness,
     } = performed;
     if result.len() > RESULT_CAP {
         let ending = Ending {
@@ -564,6 +568,7 @@ fn done(
                 result,
                 status,
                 verification,
+                freshness,
             }
         }
         Err(_logged) => failed(

@@ -167,6 +167,7 @@ mod tests {
             json: false,
             status: 200,
             verification: gate::record::Verification::UNSUPPORTED,
+            freshness: gate::record::Freshness::Unchecked,
         };
         let (written, read) = tokio::join!(
             write(&mut to, &long, Some(&fd)),

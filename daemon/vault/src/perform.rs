@@ -422,9 +422,10 @@ fn conclude(
             }
             let finding = verification.finding.as_str();
             tracing::info!(%tool, %call, status, scrubbed, finding, "effect performed");
+            let freshness = progress.freshness.get();
             let receipt = write(Outcome::Done {
                 bytes: u64::try_from(body.len()).unwrap_or(u64::MAX),
-                freshness: progress.freshness.get(),
+                freshness,
                 result: result_digest(&body),
                 scrubbed,
                 status,
@@ -437,6 +438,7 @@ fn conclude(
                 status,
                 media_type,
                 verification,
+                freshness,
             })
         }
     }

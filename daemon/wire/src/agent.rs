@@ -6,7 +6,7 @@
 use gate::{
     digest::Digest,
     id::ToolName,
-    record::{Ended, Verification},
+    record::{Ended, Freshness, Verification},
 };
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +66,8 @@ pub enum Answer {
         status: u16,
         /// What reading it back came to.
         verification: Verification,
+        /// What was looked at before it was done.
+        freshness: Freshness,
     },
     /// The call was allowed, and the effect did not happen or may not have.
     Failed {

@@ -2,7 +2,7 @@
 
 use gate::{
     digest::Digest,
-    record::{Streamed, Verification},
+    record::{Freshness, Streamed, Verification},
 };
 use serde::{Deserialize, Serialize};
 
@@ -61,6 +61,8 @@ pub enum Answer {
         media_type: Option<String>,
         /// What reading it back came to.
         verification: Verification,
+        /// What was looked at before it was done.
+        freshness: Freshness,
     },
     /// The permit was good, and the effect failed or may not have happened.
     Failed {

@@ -1,7 +1,7 @@
 //! Both eras of the protocol, and what the gate's answers become.
 
 use gate::digest::{Digest, Domain};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::peer::{Session, call, self_contained};
 
@@ -40,7 +40,7 @@ async fn the_newest_revision_needs_no_handshake() {
 async fn a_call_that_waits_is_shown_to_the_user_once_and_then_told_to_the_agent() {
     let session = Session::start();
     let mut agent = session.agent().await;
-    let forms = |id, extra: serde_json::Value| {
+    let forms = |id, extra: Value| {
         let mut call = self_contained(call(id, "held", json!({})));
         call["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
             json!({"elicitation": {}});
@@ -264,6 +264,23 @@ async fn what_reading_back_came_to_is_beside_the_answer_and_a_lie_is_an_error() 
     assert!(words.contains("It was performed"), "{words}");
     // Whoever does not know the finding still looks before he repeats it.
     assert_eq!(lost["structuredContent"]["in_doubt"], true);
+}
+
+#[tokio::test]
+async fn what_was_looked_at_before_the_effect_is_beside_the_answer() {
+    let session = Session::start();
+    let mut agent = session.agent().await;
+    agent.shake_hands("2025-11-25").await;
+    for (tool, told) in [
+        ("conditional", json!({ "condition": "closed" })),
+        ("narrowed", json!({ "condition": "narrowed", "ms": 12 })),
+        ("shown", Value::Null),
+    ] {
+        let answer = agent.call(tool, json!({})).await;
+        let meta = &answer["result"]["_meta"];
+        assert_eq!(meta["custody/freshness"], told, "{answer}");
+        assert_eq!(meta["custody/status"], 200);
+    }
 }
 
 #[tokio::test]

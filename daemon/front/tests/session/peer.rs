@@ -12,7 +12,7 @@ use custody_wire::{
 use gate::{
     digest::{Digest, Domain},
     id::ToolName,
-    record::{Finding, Verification},
+    record::{Finding, Freshness, Verification},
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -164,6 +164,14 @@ fn answer(number: u64, tool: &str, arguments: Vec<u8>) -> Answer {
         result,
         json,
         status,
+        freshness: Freshness::Unchecked,
+    };
+    let fresh = |looked| {
+        let mut done = done(b"{}".to_vec(), true, 200);
+        if let Answer::Done { freshness, .. } = &mut done {
+            *freshness = looked;
+        }
+        done
     };
     let seen = |finding, why| {
         let mut done = done(br#"{"ok":true}"#.to_vec(), true, 200);
@@ -194,6 +202,8 @@ fn answer(number: u64, tool: &str, arguments: Vec<u8>) -> Answer {
             why: "the server closed the connection".into(),
             in_doubt: true,
         },
+        "conditional" => fresh(Freshness::Closed),
+        "narrowed" => fresh(Freshness::Narrowed { ms: 12 }),
         "shown" => seen(Finding::Verified, ""),
         "broken" => Answer::Failed {
             verification: Verification::UNSUPPORTED,

@@ -4,7 +4,7 @@ use custody_wire::{agent::Answer, permit};
 use gate::{
     digest::{Digest, Domain},
     policy::Label,
-    record::{Decision, Finding, Verification, result_digest},
+    record::{Decision, Finding, Freshness, Verification, result_digest},
     session::Taint,
 };
 
@@ -41,6 +41,7 @@ fn an_allowed_call_is_recorded_permitted_performed_recorded_and_answered() {
         json,
         status,
         verification,
+        freshness,
     } = front.answer()
     else {
         panic!("not done")
@@ -50,7 +51,7 @@ fn an_allowed_call_is_recorded_permitted_performed_recorded_and_answered() {
         (result.as_slice(), json, status),
         (&b"{\"id\":1}"[..], true, 200)
     );
-    assert!(verification.is_unsupported());
+    assert!(verification.is_unsupported() && freshness.is_unchecked());
     // Recorded before it was released: it is there when the answer is.
     let records = bench.records();
     let Some(Decision::Done {
@@ -92,11 +93,18 @@ fn what_reading_back_came_to_is_recorded_before_it_is_released() {
         status: 200,
         media_type: None,
         verification: mismatched.clone(),
+        freshness: Freshness::Narrowed { ms: 7 },
     });
-    let Answer::Done { verification, .. } = front.answer() else {
+    let Answer::Done {
+        verification,
+        freshness,
+        ..
+    } = front.answer()
+    else {
         panic!("not done")
     };
     assert_eq!(verification, mismatched);
+    assert_eq!(freshness, Freshness::Narrowed { ms: 7 });
     let records = bench.records();
     let Some(Decision::Done { verification, .. }) = records.last() else {
         panic!("{records:?}")

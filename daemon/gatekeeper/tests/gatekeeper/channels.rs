@@ -210,6 +210,7 @@ fn a_new_vault_voids_what_the_old_one_had_though_that_one_lives() {
         status: 200,
         media_type: None,
         verification: gate::record::Verification::UNSUPPORTED,
+        freshness: gate::record::Freshness::Unchecked,
     });
     let _may_fail = std::io::Write::write_all(&mut old.stream, &late.unwrap());
     let asked = front.reach(&mut new, "whoami");

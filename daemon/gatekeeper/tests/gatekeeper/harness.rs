@@ -816,6 +816,7 @@ impl Vault {
             status: 200,
             media_type: Some("application/json".into()),
             verification: gate::record::Verification::UNSUPPORTED,
+            freshness: gate::record::Freshness::Unchecked,
         });
     }
 }
