@@ -149,11 +149,28 @@ pub enum JsonError {
     },
 }
 
+/// An error, and where in the text it is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Located {
+    /// The error.
+    pub error: JsonError,
+    /// The value that it is in, as a JSON pointer (RFC 6901) of the text's own keys: foreign text.
+    pub pointer: String,
+}
+
 /// Parses `bytes`, strictly.
 ///
 /// # Errors
 /// When `bytes` is not one JSON value by the rules of this module, or over a limit.
 pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Value, JsonError> {
+    parse_located(bytes, limits).map_err(|located| located.error)
+}
+
+/// As [`parse`], for a text that a person is told about: an error says where it is.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_located(bytes: &[u8], limits: &Limits) -> Result<Value, Located> {
     read::parse(bytes, limits)
 }
 

@@ -13,14 +13,17 @@ use serde::{
     de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor},
 };
 
-use super::{JsonError, Limits, Value, number};
+use super::{JsonError, Limits, Located, Value, number};
 use crate::mutant::Mutant;
 
-pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Value, JsonError> {
+pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Value, Located> {
     if bytes.len() > limits.bytes {
-        return Err(JsonError::Bytes {
-            found: bytes.len(),
-            most: limits.bytes,
+        return Err(Located {
+            pointer: String::new(),
+            error: JsonError::Bytes {
+                found: bytes.len(),
+                most: limits.bytes,
+            },
         });
     }
     let budget = Budget::new(limits);
@@ -31,11 +34,12 @@ pub(super) fn parse(bytes: &[u8], limits: &Limits) -> Result<Value, JsonError> {
     }
     .deserialize(&mut deserializer)
     .and_then(|value| deserializer.end().map(|()| value));
-    read.map_err(|error| {
-        budget.why.take().unwrap_or_else(|| JsonError::Syntax {
+    read.map_err(|error| Located {
+        pointer: budget.pointer(),
+        error: budget.why.take().unwrap_or_else(|| JsonError::Syntax {
             line: error.line(),
             column: error.column(),
-        })
+        }),
     })
 }
 
@@ -53,6 +57,9 @@ struct Budget {
     depth: usize,
     nodes: usize,
     spent: Cell<usize>,
+    /// The steps to the place of an error, innermost first: taken on the way out, so that a text without
+    /// one pays nothing.
+    trail: RefCell<Vec<String>>,
     why: RefCell<Option<JsonError>>,
 }
 
@@ -62,8 +69,23 @@ impl Budget {
             depth: limits.depth.min(Limits::DEPTH_MAX),
             nodes: limits.nodes,
             spent: Cell::new(0),
+            trail: RefCell::new(Vec::new()),
             why: RefCell::new(None),
         }
+    }
+
+    fn step(&self, step: String) {
+        self.trail.borrow_mut().push(step);
+    }
+
+    /// The trail as a JSON pointer (RFC 6901).
+    fn pointer(&self) -> String {
+        let mut pointer = String::new();
+        for step in self.trail.borrow().iter().rev() {
+            pointer.push('/');
+            pointer.push_str(&step.replace('~', "~0").replace('/', "~1"));
+        }
+        pointer
     }
 
     fn refuse<E: Error>(&self, why: JsonError) -> E {
@@ -157,10 +179,16 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let inner = self.inner()?;
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(inner)? {
-            list.push(item);
+        loop {
+            match items.next_element_seed(inner) {
+                Ok(Some(item)) => list.push(item),
+                Ok(None) => return Ok(Value::List(list)),
+                Err(error) => {
+                    self.budget.step(alloc::format!("{}", list.len()));
+                    return Err(error);
+                }
+            }
         }
-        Ok(Value::List(list))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
@@ -168,13 +196,23 @@ impl<'de> Visitor<'de> for Node<'_> {
         let mut object = BTreeMap::new();
         while let Some(key) = members.next_key::<String>()? {
             self.budget.spend()?;
+            let mut value = |key: &String| {
+                members
+                    .next_value_seed(inner)
+                    .inspect_err(|_| self.budget.step(key.clone()))
+            };
             match object.entry(self.budget.text(key)?) {
                 Entry::Occupied(mut place) if Mutant::FrontStrictJson.is_on() => {
-                    place.insert(members.next_value_seed(inner)?);
+                    let value = value(place.key())?;
+                    place.insert(value);
                 }
-                Entry::Occupied(_) => return Err(self.budget.refuse(JsonError::DuplicateKey)),
+                Entry::Occupied(place) => {
+                    self.budget.step(place.key().clone());
+                    return Err(self.budget.refuse(JsonError::DuplicateKey));
+                }
                 Entry::Vacant(place) => {
-                    place.insert(members.next_value_seed(inner)?);
+                    let value = value(place.key())?;
+                    place.insert(value);
                 }
             }
         }

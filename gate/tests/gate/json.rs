@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use gate::json::{JsonError, Limits, Value, canonical, from_canonical, parse, reparse};
+use gate::json::{
+    JsonError, Limits, Value, canonical, from_canonical, parse, parse_located, reparse,
+};
 use proptest::prelude::*;
 
 const WIDE: Limits = Limits::LINE;
@@ -340,4 +342,21 @@ fn what_is_read_as_a_type_is_held_to_the_one_form_too() {
         assert_eq!(read(text), Err(JsonError::NotCanonical), "{text}");
     }
     assert!(matches!(read(r#"{"a":256}"#), Err(JsonError::Shape { .. })));
+}
+
+#[test]
+fn an_error_says_where_in_the_text_it_is() {
+    for (text, pointer) in [
+        (r#"{"a":[1,{"b/c":-0}]}"#, "/a/1/b~1c"),
+        (r#"{"a":{"x~":1,"x~":1}}"#, "/a/x~0"),
+        (r#"[0,[1,"\ud800"]]"#, "/1/1"),
+        (r#"{"a":[1,2"#, "/a/2"),
+        ("", ""),
+    ] {
+        assert_eq!(
+            parse_located(text.as_bytes(), &WIDE).unwrap_err().pointer,
+            pointer,
+            "{text}"
+        );
+    }
 }

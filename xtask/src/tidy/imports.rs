@@ -18,7 +18,7 @@ const FLOORS: &[&[&str]] = &[
         "custody-service",
         "custody-shown",
     ],
-    &["custody-approvals"],
+    &["custody-approvals", "custody-scan"],
     // Its library tidies the workspaces that it changed, for custodyd.
     &["custody-launch"],
     &[

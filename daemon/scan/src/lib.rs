@@ -1,0 +1,16 @@
+//! Which arguments of a tool carry authority, read off its schema: offline, and without running anything.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`input`] | bytes become tools: strict JSON, one dialect, within the limits |
+//! | [`schema`] | what each argument is, and what a person has to look at |
+//! | [`infer`] | which arguments are locked, and how sure that is; risk, annotations, hints |
+//!
+//! **Invariant:** no network, no process, nothing written. Inference only ever locks: what is not known is
+//! locked, and no word of a tool about itself (a description, an annotation) frees an argument.
+#![forbid(unsafe_code)]
+
+pub mod infer;
+pub mod input;
+mod pointer;
+pub mod schema;

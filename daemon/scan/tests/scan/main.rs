@@ -1,0 +1,10 @@
+//! Exports as files, and what is found of them.
+#![expect(
+    clippy::panic,
+    clippy::unwrap_used,
+    clippy::wildcard_enum_match_arm,
+    reason = "a test fails by it"
+)]
+
+mod infer;
+mod input;
