@@ -37,6 +37,7 @@ impl Shown {
         let facts = session.facts.borrow();
         let waits = Waits {
             session: session.id,
+            from: session.from.clone(),
             decision,
             digest: held.digest(),
             call: held.bytes().into(),

@@ -197,6 +197,10 @@ fn facts(shown: &Shown, now: u64) -> Vec<Fact> {
         fact("session", waits.session.to_string()),
         fact("run by", format!("uid {}", waits.caller_uid)),
     ];
+    if !waits.from.is_empty() {
+        let from: Vec<String> = waits.from.iter().map(ToString::to_string).collect();
+        facts.push(fact("delegated", format!("from {}", from.join(", from "))));
+    }
     if let Some(task) = &waits.task {
         facts.push(fact("his words", inert::line(task)));
     }

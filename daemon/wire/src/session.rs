@@ -227,6 +227,9 @@ pub enum Unasked {
 pub struct Waits {
     /// The session whose call it is.
     pub session: SessionId,
+    /// The sessions that it was delegated from, the nearest first; a row of an older store has none.
+    #[serde(default)]
+    pub from: Vec<SessionId>,
     /// The record that holds it. Its position is what the call is called.
     pub decision: Place,
     /// The digest of the call: what an approval binds.

@@ -29,6 +29,7 @@ fn shown(needs: Needs) -> Shown {
     Shown {
         waits: Waits {
             session: SessionId(0x2a),
+            from: vec![SessionId(0x1b), SessionId(0x1a)],
             decision: Place {
                 digest: Digest::of(Domain::Line, b"line"),
                 position: 17,
@@ -146,6 +147,7 @@ fn a_call_is_shown_whole_and_nothing_in_it_acts_or_passes_for_ours() {
         "confirmation, argument amount: a person confirms\\u{1b}[1m it",
         "it would not, if: another policy",
         "the session is tainted: result 3 of fetch",
+        "delegated   from 000000000000001b, from 000000000000001a",
         "his words   pay the rent\\u{1b}[8m",
         "run by      uid 1000",
     ] {

@@ -46,6 +46,7 @@ pub(crate) fn waits(session: SessionId, position: u64) -> Waits {
     let call = format!(r#"{{"arguments":{{"to":"<b>{position}\u001b[2J"}},"tool":"send"}}"#);
     Waits {
         session,
+        from: vec![SessionId(0x11)],
         decision: Place {
             digest: Digest::of(Domain::Line, &position.to_le_bytes()),
             position,
@@ -198,6 +199,7 @@ fn whoever_runs_a_session_reviews_it_and_the_gate_is_told_once() {
     std::thread::sleep(Duration::from_millis(200));
     let shown = show(&mut his, 7).unwrap();
     assert_eq!(shown.state, State::Done);
+    assert_eq!(shown.waits.from, [SessionId(0x11)]);
     assert!(shown.over.unwrap().why.contains("201"));
     assert_eq!(shown.answered.unwrap().uid, OWNER);
 }

@@ -394,6 +394,11 @@ fn what_is_over_above_is_over_below_and_a_call_that_waits_there_is_not_performed
     let (pending, rule, _why) = third.held("close_account", r#"{"from":"a-1"}"#);
     assert_eq!(rule, "confirmation");
     let waits = bench.waits();
+    assert_eq!(
+        waits.from,
+        [SessionId(8), WHOLE],
+        "a reviewer sees whose it is"
+    );
     let close = Request::Close { session: WHOLE };
     assert!(matches!(bench.ask_control(&close), session::Answer::Done));
     assert!(is_closed(&second.stream) && is_closed(&third.stream));

@@ -50,6 +50,7 @@ pub(crate) fn waits(needs: Needs) -> Waits {
     };
     Waits {
         session: SESSION,
+        from: Vec::new(),
         decision: Place {
             digest: Digest::of(Domain::Line, b"line"),
             position: 17,
