@@ -54,6 +54,11 @@ pub enum What {
     /// the call needs your signature, `ssh-keygen -Y sign` makes it with your key, your agent or your
     /// hardware key.
     Approve(Approve),
+    /// Say what a ledger's own traffic shows of its policies: action classes, result labels, review load
+    ///
+    /// Reads a state folder, a copy of one, or a file that `ledger export` wrote, verified with public keys
+    /// first; needs no service and changes nothing. What it advises only tightens, or asks a person.
+    Audit(Audit),
     /// Try what a session must not be able to do, and say whether a profile can be had here
     Doctor(Doctor),
     /// Look at the ledger: decision records and receipts
@@ -235,6 +240,43 @@ pub struct Tell {
     pub end_turn: bool,
 }
 
+/// What to say of a ledger's traffic.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+A record that no checkpoint covers is not counted, and the report says how many there are. Exit code: 0 if \
+the report was written, 125 if the ledger, the export or a policy is not good; then nothing was written.")]
+pub struct Audit {
+    /// A state folder (/var/lib/custody) or a copy of one; or a file that `ledger export` wrote
+    #[arg(value_name = "STATE_DIR|EXPORT")]
+    pub what: PathBuf,
+    /// A policy as it is now, NAME.toml: what its tools declare is held against the traffic. May be repeated
+    #[arg(long = "policy", value_name = "FILE")]
+    pub policies: Vec<PathBuf>,
+    /// Only from then on, by the host's clock: 2026-11-30T16:00:00Z, or how long ago: 90s, 15m, 2h, 7d
+    #[arg(long, value_name = "TIME", value_parser = time::since)]
+    pub since: Option<u64>,
+    /// How it is written
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: AuditFormat,
+    /// Into this file, whole or not at all, instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Which public keys count.
+    #[command(flatten)]
+    pub keys: LedgerKeys,
+}
+
+/// How an audit is written.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum AuditFormat {
+    /// Its report_version and everything that was counted, one JSON object
+    Json,
+    /// Markdown
+    Md,
+    /// For a terminal
+    Text,
+}
+
 /// What about the ledger.
 #[derive(Debug, Subcommand)]
 pub enum LedgerWhat {
@@ -350,6 +392,15 @@ impl From<LedgerKeys> for Trusted {
         Self {
             folder: given.folder,
             keys: given.keys,
+        }
+    }
+}
+
+impl From<&LedgerKeys> for Trusted {
+    fn from(given: &LedgerKeys) -> Self {
+        Self {
+            folder: given.folder.clone(),
+            keys: given.keys.clone(),
         }
     }
 }

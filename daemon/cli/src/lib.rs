@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`args`] | the command line |
+//! | [`audit`] | what a ledger's traffic says of its policies |
 //! | [`connect`] | the connection to custody-control |
 //! | [`doctor`] | whether a profile can be had here |
 //! | [`exit`] | what the process says to its caller |
@@ -10,12 +11,14 @@
 //! | [`list`] | ps, status, stop, tell |
 //! | [`review`] | calls that wait for a person |
 //! | [`run`] | a command, confined |
+//! | [`whole`] | files that are written whole or not at all |
 //!
 //! **Invariant:** it holds nothing and decides nothing; it is the caller's own process. No secret
 //! is taken from the command line.
 #![forbid(unsafe_code)]
 
 pub mod args;
+pub mod audit;
 pub mod connect;
 pub mod doctor;
 pub mod exit;
@@ -26,6 +29,7 @@ pub mod replay;
 pub mod review;
 pub mod revoke;
 pub mod run;
+pub mod whole;
 pub mod why;
 
 use std::io::{self, Write as _};
@@ -46,6 +50,7 @@ pub fn command() -> clap::Command {
 pub fn main() -> Exit {
     let Arguments { socket, what } = Arguments::parse();
     let done = match what {
+        What::Audit(what) => audit::audit(&what),
         What::Approve(what) => review::answer::approve(&socket, &what),
         What::Doctor(wanted) => doctor::doctor(&socket, &wanted),
         What::Ledger { what } => ledger::run(what),
@@ -80,6 +85,11 @@ pub fn main() -> Exit {
 /// A line on standard output. Whoever closed it does not want it.
 fn say(line: &str) {
     drop(writeln!(io::stdout(), "{line}"));
+}
+
+/// A whole text on standard output. Whoever closed it does not want it.
+fn print(text: &str) {
+    drop(io::stdout().write_all(text.as_bytes()));
 }
 
 /// A line on standard error, after our name. It may quote foreign text: nothing in it acts.

@@ -17,6 +17,14 @@ use crate::{complain, exit::Exit, inert, say};
 /// # Errors
 /// When the file cannot be read, or is not named as a policy's is.
 pub(crate) fn compile(file: &Path) -> anyhow::Result<Option<Policy>> {
+    Ok(compile_text(file)?.map(|(policy, _text)| policy))
+}
+
+/// The same, with the text that it was compiled of.
+///
+/// # Errors
+/// As [`compile`].
+pub(crate) fn compile_text(file: &Path) -> anyhow::Result<Option<(Policy, String)>> {
     let shown = file.display();
     let name = file
         .file_name()
@@ -29,7 +37,7 @@ pub(crate) fn compile(file: &Path) -> anyhow::Result<Option<Policy>> {
         fs::read_to_string(file.with_file_name(name)).map_err(|error| error.to_string())
     };
     match Policy::compile_beside(&name, &text, &beside) {
-        Ok(policy) => Ok(Some(policy)),
+        Ok(policy) => Ok(Some((policy, text))),
         Err(error) => {
             complain(&format!("{shown}: {error}"));
             Ok(None)

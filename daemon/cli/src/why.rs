@@ -123,6 +123,9 @@ fn of(ground: &Ground) -> String {
         said.push_str(", from ");
         said.push_str(origin.as_str());
     }
+    if ground.in_untrusted {
+        said.push_str(", and untrusted text has it too");
+    }
     if !ground.said_by.is_empty() {
         said.push_str(": ");
         said.push_str(&ground.said_by.join("; "));

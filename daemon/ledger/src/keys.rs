@@ -38,6 +38,14 @@ impl Keys {
         }
     }
 
+    /// Those of one chain.
+    pub const fn of_chain(&self, chain: ChainName) -> &Keyring {
+        match chain {
+            ChainName::Decisions => &self.decisions,
+            ChainName::Receipts => &self.receipts,
+        }
+    }
+
     /// The keys that lie beside the chains in `dir`, in `public/` and in the signers' own folders there.
     ///
     /// # Errors

@@ -13,6 +13,22 @@ pub fn line(text: &str) -> String {
     out
 }
 
+/// JSON text in ASCII: nothing in it acts on a terminal, and it says the same.
+pub fn json(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for character in json.chars() {
+        if (' '..='~').contains(&character) {
+            out.push(character);
+        } else {
+            let mut units = [0; 2];
+            for unit in character.encode_utf16(&mut units) {
+                out.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    out
+}
+
 /// Controls (C0, C1), line and paragraph separators, and the marks of Unicode that change direction or
 /// are not seen (UAX 9, Default_Ignorable_Code_Point of UAX 44, the empty Braille pattern).
 fn acts(character: char) -> bool {
@@ -43,6 +59,7 @@ fn acts(character: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gate::json::{self as values, Limits};
 
     #[test]
     fn what_acts_on_a_terminal_or_turns_text_is_shown_as_an_escape() {
@@ -52,5 +69,20 @@ mod tests {
         assert_eq!(line("\u{9b}31m"), "\\u{9b}31m");
         assert_eq!(line("a\u{3164}b\u{fe0f}"), "a\\u{3164}b\\u{fe0f}");
         assert_eq!(line("\u{202e}gpj"), "\\u{202e}gpj");
+    }
+
+    #[test]
+    fn json_in_ascii_says_the_same_and_acts_on_nothing() {
+        let value = values::parse(
+            "{\"a\":\"\u{9b}31m\u{202e}é😀\\u001b\"}".as_bytes(),
+            &Limits::LINE,
+        )
+        .unwrap();
+        let shown = json(&String::from_utf8(values::canonical(&value)).unwrap());
+        assert!(shown.bytes().all(|b| (b' '..=b'~').contains(&b)), "{shown}");
+        assert_eq!(
+            values::parse(shown.as_bytes(), &Limits::LINE).unwrap(),
+            value
+        );
     }
 }

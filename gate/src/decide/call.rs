@@ -208,6 +208,7 @@ fn grounds(tool: &Tool, complete: &Arguments) -> BTreeMap<ArgumentName, Ground> 
             let argument = tool.arguments.get(name)?;
             let ground = Ground {
                 authority: argument.authority.clone(),
+                in_untrusted: false,
                 origin: None,
                 role: argument.role,
                 said_by: Vec::new(),

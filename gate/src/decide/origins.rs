@@ -130,6 +130,7 @@ fn target(
     let class = found.class;
     let said_by = facts.said_by(&found);
     if let Some(ground) = grounds.get_mut(name) {
+        ground.in_untrusted = class < OriginClass::Untrusted && found.is_in_untrusted();
         ground.origin = Some(class);
         ground.said_by = said_by.clone();
     }

@@ -216,6 +216,10 @@ pub struct Grounds {
 pub struct Ground {
     /// Who authored it.
     pub authority: Authority,
+    /// Whether untrusted text has the value too that something better vouches for: it may have been
+    /// chosen there. The last of the places that said it is of that text then.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub in_untrusted: bool,
     /// Where its value comes from; of several values, the worst. None where nobody had to ask.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<OriginClass>,

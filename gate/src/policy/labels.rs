@@ -46,6 +46,11 @@ impl ResultRules {
     /// Whose words stand at `path`: what a pointer that names it says, or one that names what it is
     /// in; of several that name the same, the least trusted.
     pub(crate) fn of(&self, path: &[Place<'_>]) -> FieldLabel {
+        self.named(path)
+            .map_or_else(|| self.rest(), |(_pointer, label)| label)
+    }
+
+    fn named(&self, path: &[Place<'_>]) -> Option<(&Pointer, FieldLabel)> {
         (0..=path.len())
             .rev()
             .filter_map(|len| path.get(..len))
@@ -53,10 +58,23 @@ impl ResultRules {
                 self.fields
                     .iter()
                     .filter(|(pointer, _)| pointer.names(path))
-                    .map(|(_, label)| *label)
-                    .max()
+                    .max_by_key(|(_, label)| **label)
+                    .map(|(pointer, label)| (pointer, *label))
             })
-            .unwrap_or_else(|| self.rest())
+    }
+
+    /// What `fields` says of the place that a plain pointer (RFC 6901) names, and how it names it: as
+    /// for a call, the innermost that is named, and of several the least trusted. None where the rest is
+    /// meant, or the text is no pointer.
+    pub fn says_of(&self, pointer: &str) -> Option<(&Pointer, FieldLabel)> {
+        let plain = Pointer::parse(pointer).ok()?;
+        let path = plain.0.iter().map(|step| match step {
+            Step::Key(key) => Some(Place::Member(key.as_str())),
+            Step::Deep | Step::Each => None,
+        });
+        // A number is an item's or a member's: a pointer that names the one names the other.
+        let path: Vec<Place<'_>> = path.collect::<Option<_>>()?;
+        self.named(&path)
     }
 
     /// Whether a result reaches the agent whole.

@@ -83,6 +83,14 @@ pub(crate) struct Found {
     grounds: Vec<Ground>,
 }
 
+impl Found {
+    /// Whether untrusted text has it, whatever else has it.
+    pub(crate) fn is_in_untrusted(&self) -> bool {
+        let untrusted = |it: &Ground| it.label == lineage::Label::Untrusted;
+        self.grounds.iter().any(untrusted)
+    }
+}
+
 impl Facts {
     /// Where a value comes from that holds no other.
     pub fn origin(&self, leaf: &Value) -> Origin {
@@ -95,7 +103,10 @@ impl Facts {
 
     /// What said a value: a few places, the best first.
     pub(crate) fn said_by(&self, found: &Found) -> Vec<String> {
-        let told = found.grounds.iter().take(PLACES).map(|ground| {
+        // The best first, and of what untrusted text has the place there, however much is better.
+        let last = found.grounds.iter().skip(PLACES).last();
+        let first = PLACES.saturating_sub(usize::from(last.is_some()));
+        let told = found.grounds.iter().take(first).chain(last).map(|ground| {
             let pointer = self.lineage.pointer(ground);
             self.lineage.told(ground, &pointer).to_string()
         });

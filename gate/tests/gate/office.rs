@@ -428,3 +428,29 @@ fn a_scope_narrows_and_nothing_widens_it() {
         assert_eq!(office.facts.scope().cloned(), before);
     }
 }
+
+/// What records keep of it: an audit asks later which of the fields that a policy vouches for untrusted text repeats.
+#[test]
+fn a_value_that_something_better_vouches_for_and_untrusted_text_has_too_is_written_down_as_that() {
+    let id = |body: &str| {
+        let mut office = Office::of("Delete the mail from Eve");
+        office.mail(body);
+        let verdict = office.verdict("delete_mail", r#"{"id":"m-17"}"#);
+        let grounds = verdict.explain().grounds.unwrap();
+        grounds.arguments.values().next().cloned().unwrap()
+    };
+    let ground = id("please delete m-17 at once");
+    assert!(ground.in_untrusted);
+    assert!(ground.origin < Some(OriginClass::Untrusted));
+    assert!(ground.said_by.first().unwrap().ends_with("at /0/id"));
+    assert!(ground.said_by.last().unwrap().ends_with("at /0/body"));
+    // It is no word of a record otherwise: those that were written before say the same.
+    let ground = id("hello");
+    assert!(!ground.in_untrusted);
+    assert!(
+        !gate::json::to_canonical(&ground)
+            .unwrap()
+            .windows(12)
+            .any(|it| it == b"in_untrusted")
+    );
+}

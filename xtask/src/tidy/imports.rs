@@ -18,7 +18,7 @@ const FLOORS: &[&[&str]] = &[
         "custody-service",
         "custody-shown",
     ],
-    &["custody-approvals", "custody-scan"],
+    &["custody-approvals", "custody-audit", "custody-scan"],
     // Its library tidies the workspaces that it changed, for custodyd.
     &["custody-launch"],
     &[

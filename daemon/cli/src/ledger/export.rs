@@ -9,13 +9,12 @@ use std::{
 use anyhow::Context as _;
 use custody_ledger::{
     export::{ExportError, Exported, LIMITS, Redaction},
-    keys::Keys,
     reader::Groups,
 };
 use custody_shown::inert;
-use gate::chain::{ChainName, keys::Keyring};
+use gate::chain::ChainName;
 
-use super::{Trusted, list, select::Filter};
+use super::{Trusted, select::Filter};
 use crate::{complain, exit::Exit, say};
 
 /// `custody ledger export`, to standard output.
@@ -36,14 +35,14 @@ pub fn export(
         if filter.chain.is_some_and(|wanted| wanted != chain) {
             continue;
         }
-        let mut groups = Groups::new(dir, chain, ring(&keys, chain))?;
+        let mut groups = Groups::new(dir, chain, keys.of_chain(chain).clone())?;
         while let Some(group) = groups.next_group()? {
             match Exported::of(&group, |entry| filter.takes(entry), &redaction) {
                 Ok(parts) => {
                     for part in parts {
                         written = written.saturating_add(part.records.len());
                         let line = part.to_line().context("a group without a form")?;
-                        writeln!(io::stdout().lock(), "{}", list::ascii(&line))
+                        writeln!(io::stdout().lock(), "{}", inert::json(&line))
                             .context("cannot write")?;
                     }
                 }
@@ -59,22 +58,12 @@ pub fn export(
     Ok(exit)
 }
 
-fn ring(keys: &Keys, chain: ChainName) -> Keyring {
-    match chain {
-        ChainName::Decisions => keys.decisions.clone(),
-        ChainName::Receipts => keys.receipts.clone(),
-    }
-}
-
 /// Checks a file that `custody ledger export` wrote.
 ///
 /// # Errors
 /// When the file or a key cannot be read, or no keys were given.
 pub fn verify(file: &Path, trusted: &Trusted) -> anyhow::Result<Exit> {
-    if trusted.folder.is_none() && trusted.keys.is_empty() {
-        anyhow::bail!("an export has no keys beside it; give yours with --keys or --key");
-    }
-    let keys = trusted.for_ledger(Path::new("."))?;
+    let keys = trusted.for_export()?;
     let opened = File::open(file).with_context(|| format!("cannot read `{}`", file.display()))?;
     let mut reader = BufReader::new(opened);
     let most = u64::try_from(LIMITS.bytes)
@@ -91,7 +80,7 @@ pub fn verify(file: &Path, trusted: &Trusted) -> anyhow::Result<Exit> {
         number = number.saturating_add(1);
         let text = line.strip_suffix(b"\n").unwrap_or(&line);
         let checked = Exported::read(text).and_then(|exported| {
-            let opened = exported.verify(&ring(&keys, exported.chain))?;
+            let opened = exported.verify(keys.of_chain(exported.chain))?;
             Ok((exported, opened))
         });
         match checked {
@@ -109,7 +98,7 @@ pub fn verify(file: &Path, trusted: &Trusted) -> anyhow::Result<Exit> {
                         record.chain.as_str(),
                         record.position,
                         record.place().digest,
-                        list::ascii(&record.kind)
+                        inert::json(&record.kind)
                     ));
                 }
                 say(&format!(

@@ -97,44 +97,8 @@ fn line_json(entry: &Entry, signed: bool) -> String {
         "{{\"chain\":\"{}\",\"digest\":\"{}\",\"fields\":{},\"kind\":\"{}\",\"position\":{},\"signed\":{signed}}}",
         entry.chain,
         entry.place.digest,
-        ascii(&fields),
+        inert::json(&fields),
         entry.kind,
         entry.place.position
     )
-}
-
-/// JSON text in ASCII: nothing in it acts on a terminal, and it says the same.
-pub(super) fn ascii(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    for character in json.chars() {
-        if (' '..='~').contains(&character) {
-            out.push(character);
-        } else {
-            let mut units = [0; 2];
-            for unit in character.encode_utf16(&mut units) {
-                out.push_str(&format!("\\u{unit:04x}"));
-            }
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn json_in_ascii_says_the_same_and_acts_on_nothing() {
-        let value = json::parse(
-            "{\"a\":\"\u{9b}31m\u{202e}é😀\\u001b\"}".as_bytes(),
-            &json::Limits::LINE,
-        )
-        .unwrap();
-        let shown = ascii(&String::from_utf8(json::canonical(&value)).unwrap());
-        assert!(shown.bytes().all(|b| (b' '..=b'~').contains(&b)), "{shown}");
-        assert_eq!(
-            json::parse(shown.as_bytes(), &json::Limits::LINE).unwrap(),
-            value
-        );
-    }
 }

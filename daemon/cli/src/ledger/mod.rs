@@ -64,6 +64,17 @@ pub struct Trusted {
 }
 
 impl Trusted {
+    /// The keys for what `custody ledger export` wrote.
+    ///
+    /// # Errors
+    /// As [`Trusted::for_ledger`], and when none were given.
+    pub fn for_export(&self) -> anyhow::Result<Keys> {
+        if self.folder.is_none() && self.keys.is_empty() {
+            anyhow::bail!("an export has no keys beside it; give yours with --keys or --key");
+        }
+        self.for_ledger(Path::new("."))
+    }
+
     /// The keys for the ledger in `dir`.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use custody_ledger::{
     lookup::{self, Found, Lookup, Sought},
     reader::Entry,
 };
+use custody_shown::inert;
 use gate::{
     chain::ChainName,
     digest::Digest,
@@ -143,7 +144,7 @@ fn describe(found: &Found) {
     };
     for (name, value) in fields {
         let text = String::from_utf8(json::canonical(value)).unwrap_or_default();
-        say(&format!("    {name}: {}", list::ascii(&text)));
+        say(&format!("    {name}: {}", inert::json(&text)));
     }
 }
 

@@ -344,6 +344,61 @@ fn a_redacted_export_verifies_and_says_nothing_of_what_was_withheld() {
     assert_eq!(ledger.verify(&file).0, Some(0));
 }
 
+/// The library's tests say what is counted; here is what the command reads, writes and answers.
+#[test]
+fn an_audit_reads_a_ledger_or_an_export_and_writes_its_report_whole_or_not_at_all() {
+    let ledger = ledger();
+    let audit = |what: &std::path::Path, more: &[&str]| {
+        let output = custody(&["audit"]).arg(what).args(more).output().unwrap();
+        let words = said(&output);
+        assert!(
+            words.chars().all(|c| c == '\n' || !c.is_control()) && !words.contains('\u{202e}'),
+            "{words:?}"
+        );
+        (output.status.code(), words)
+    };
+    let (code, text) = audit(ledger.folder.path(), &[]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.contains("3 decision records of a ledger were read"),
+        "{text}"
+    );
+    let (_code, json) = audit(ledger.folder.path(), &["--format=json"]);
+    let whole = json::parse(json.trim_end().as_bytes(), &Limits::LINE).unwrap();
+    assert!(matches!(whole, Value::Object(it) if it.contains_key("report_version")));
+    // An export needs keys of one's own, and says the same.
+    let (file, _lines) = ledger.export(&[]);
+    let (code, words) = audit(&file, &[]);
+    assert_eq!(code, Some(125));
+    assert!(words.contains("give yours"), "{words}");
+    let keys = ledger.path("public");
+    let keys = format!("--keys={}", keys.display());
+    let (code, exported) = audit(&file, &[&keys]);
+    assert_eq!(code, Some(0), "{exported}");
+    assert_eq!(exported.replace("of an export", "of a ledger"), text);
+    // Into a file, and not if something is wrong.
+    let to = ledger.path("report.md");
+    let output = format!("--output={}", to.display());
+    let (code, words) = audit(ledger.folder.path(), &["--format=md", &output]);
+    assert_eq!((code, words.as_str()), (Some(0), ""));
+    let first = std::fs::read_to_string(&to).unwrap();
+    assert!(first.starts_with("# What a ledger"), "{first}");
+    let chain = ledger.path("decisions/000001.jsonl");
+    let text = std::fs::read_to_string(&chain).unwrap();
+    std::fs::write(&chain, text.replacen("unknown_tool", "unknown_tools", 1)).unwrap();
+    let (code, words) = audit(ledger.folder.path(), &["--format=text", &output]);
+    assert_eq!(code, Some(125), "{words}");
+    assert!(words.contains("is not good"), "{words}");
+    assert_eq!(std::fs::read_to_string(&to).unwrap(), first);
+    // A policy that is none.
+    let bad = ledger.path("bad.toml");
+    std::fs::write(&bad, "format = 1\nunknown = 1\n").unwrap();
+    let policy = format!("--policy={}", bad.display());
+    let (code, words) = audit(ledger.folder.path(), &[&policy]);
+    assert_eq!(code, Some(125), "{words}");
+    assert!(words.contains("unknown"), "{words}");
+}
+
 #[test]
 fn an_export_without_keys_of_ones_own_is_not_checked() {
     let ledger = ledger();
