@@ -1,7 +1,7 @@
 //! `fuzz`: the parsers, the way of a line and the index under libFuzzer, with the compiler that is installed.
 //!
 //! Coverage is LLVM's own pass, which stable rustc takes through `-C`; only sanitizers need a
-//! nightly one, and gate and front have no `unsafe` for them to look at. The program is written into the
+//! nightly one, and gate, front and scan have no `unsafe` for them to look at. The program is written into the
 //! target folder, so that nothing of it is in the workspace. libFuzzer is C++: `g++` builds it.
 
 use std::{fs, path::Path, time::Duration};
@@ -34,16 +34,25 @@ enum Target {
     OneMeaning,
     /// A policy's text, and a compiled policy
     PolicyParsing,
+    /// A tool's schema in Anthropic's form: what is locked stays locked
+    ScanAnthropic,
+    /// A tool's schema in MCP's form
+    ScanMcp,
+    /// A tool's schema in both of OpenAI's forms
+    ScanOpenai,
     /// Records and a value: nothing untrusted lifts it
     ValueOrigin,
 }
 
 impl Target {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 8] = [
         Self::CallParsing,
         Self::Handoff,
         Self::OneMeaning,
         Self::PolicyParsing,
+        Self::ScanAnthropic,
+        Self::ScanMcp,
+        Self::ScanOpenai,
         Self::ValueOrigin,
     ];
 
@@ -53,6 +62,9 @@ impl Target {
             Self::Handoff => "handoff",
             Self::OneMeaning => "one_meaning",
             Self::PolicyParsing => "policy_parsing",
+            Self::ScanAnthropic => "scan_anthropic",
+            Self::ScanMcp => "scan_mcp",
+            Self::ScanOpenai => "scan_openai",
             Self::ValueOrigin => "value_origin",
         }
     }
@@ -61,6 +73,7 @@ impl Target {
     const fn package(self) -> &'static str {
         match self {
             Self::OneMeaning => "daemon/front",
+            Self::ScanAnthropic | Self::ScanMcp | Self::ScanOpenai => "daemon/scan",
             Self::CallParsing | Self::Handoff | Self::PolicyParsing | Self::ValueOrigin => "gate",
         }
     }
@@ -154,10 +167,11 @@ fn write(places: &Places, folder: &Path) -> Result<()> {
     let mut manifest = format!(
         "[package]\nname = \"fuzz\"\nedition = \"2024\"\n\n[workspace]\n\n\
          [dependencies]\ngate = {{ path = {:?} }}\ncustody-front = {{ path = {:?} }}\n\
-         serde_json = \"1\"\nlibfuzzer-sys = \"=0.4.13\"\n\n\
+         custody-scan = {{ path = {:?} }}\nserde_json = \"1\"\nlibfuzzer-sys = \"=0.4.13\"\n\n\
          [profile.release]\noverflow-checks = true\n",
         places.root.join("gate"),
-        places.root.join("daemon/front")
+        places.root.join("daemon/front"),
+        places.root.join("daemon/scan")
     );
     let source = folder.join("src");
     fs::create_dir_all(&source).context("cannot make the fuzz targets' folder")?;

@@ -7,6 +7,7 @@ use gate::policy::Risk;
 use serde::Serialize;
 
 use super::{
+    around::Around,
     hints::{Hint, Weight},
     names::{Form, Name},
     tier::Tier,
@@ -76,15 +77,19 @@ pub struct Inferred {
 pub enum Reason {
     /// The caller chooses the name: a map, or a place in a tuple.
     ChosenName,
+    /// Its name says that it is run or obeyed.
+    CodeName,
     /// The tool runs code, so that what is said may be run.
     CodeTool,
     /// A declaration that it only reads, and a name that agrees, leave it open.
     DeclaredRead,
     /// Its name is not ASCII.
     ForeignName,
+    /// The tool's name is not ASCII, so that nothing says what is done with it.
+    ForeignTool,
     /// The schema says what the value is, beside the name.
     Hinted,
-    /// It stands inside an argument that is locked by what it is.
+    /// It stands inside an argument that is a target, looked for or run.
     InsideTarget,
     /// Its name is too long to be looked at.
     LongName,
@@ -115,9 +120,11 @@ impl Reason {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ChosenName => "chosen_name",
+            Self::CodeName => "code_name",
             Self::CodeTool => "code_tool",
             Self::DeclaredRead => "declared_read",
             Self::ForeignName => "foreign_name",
+            Self::ForeignTool => "foreign_tool",
             Self::Hinted => "hinted",
             Self::InsideTarget => "inside_target",
             Self::LongName => "long_name",
@@ -140,13 +147,17 @@ impl Reason {
             Self::ChosenName => {
                 "the caller chooses the name or the place, so nothing says what it is"
             }
+            Self::CodeName => "the name says that the text is run or obeyed",
             Self::CodeTool => "the tool runs code, and what is said to it may be run",
             Self::DeclaredRead => "the tool only reads, by its declaration and its name",
             Self::ForeignName => "the name is not ASCII and may look like what it is not",
+            Self::ForeignTool => "the tool's name is not plain, so that nothing says what is done",
             Self::Hinted => {
                 "the name is that of a payload, and the schema says that the value is something else"
             }
-            Self::InsideTarget => "it stands inside an argument that is a target",
+            Self::InsideTarget => {
+                "it stands inside an argument that is a target, looked for or run"
+            }
             Self::LongName => "the name is too long to be looked at",
             Self::LookedFor => {
                 "the name says that the text is looked for, so it chooses where the effect goes"
@@ -170,41 +181,11 @@ impl Reason {
     }
 }
 
-/// What of the tool bears on each of its arguments.
-#[derive(Clone, Debug)]
-pub(super) struct Around {
-    /// What the tool's name says.
-    pub(super) tier: Tier,
-    /// Whether its name speaks of secrets or access.
-    pub(super) keeps_secrets: Secrets,
-}
-
-/// Whether a tool's name speaks of secrets or access.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Secrets {
-    Kept,
-    NotNamed,
-}
-
-impl Secrets {
-    pub(super) fn of(name: &Name) -> Self {
-        const WORDS: vocabulary::Words = vocabulary::Words(
-            "apikey auth cookie cookies credential credentials key keys login passphrase password passwords \
-     permission permissions secret secrets token tokens",
-        );
-        if name.tokens().any(|token| WORDS.has(token)) {
-            Self::Kept
-        } else {
-            Self::NotNamed
-        }
-    }
-}
-
 /// What `argument` is. `targets` are the arguments above it that are locked by what they are.
 pub(super) fn infer(
     argument: &Argument,
     hints: &BTreeSet<Hint>,
-    around: &Around,
+    around: Around,
     targets: Targets,
 ) -> Inferred {
     use Confidence::{High, Uncertain};
@@ -247,6 +228,9 @@ pub(super) fn infer(
     if let Some(word) = vocabulary::looked_for(&name) {
         return locked(Uncertain, Reason::LookedFor, word);
     }
+    if let Some(word) = vocabulary::run(&name) {
+        return locked(Uncertain, Reason::CodeName, word);
+    }
     if targets == Targets::Above {
         return locked(Uncertain, Reason::InsideTarget, word);
     }
@@ -256,11 +240,11 @@ pub(super) fn infer(
     if let Some(hint) = hints.iter().find(|hint| hint.weight == Weight::Says) {
         return locked(Uncertain, Reason::Hinted, &hint.word);
     }
-    if around.tier == Tier::Known(Risk::Execute) {
-        return locked(Uncertain, Reason::CodeTool, word);
-    }
-    if around.keeps_secrets == Secrets::Kept {
-        return locked(Uncertain, Reason::SecretTool, word);
+    match around {
+        Around::Foreign => return locked(Uncertain, Reason::ForeignTool, word),
+        Around::RunsCode => return locked(Uncertain, Reason::CodeTool, word),
+        Around::KeepsSecrets => return locked(Uncertain, Reason::SecretTool, word),
+        Around::Plain => {}
     }
     Inferred {
         authority: Authority::Payload,
@@ -270,7 +254,7 @@ pub(super) fn infer(
     }
 }
 
-/// Whether an argument stands inside one that is locked by what it is.
+/// Whether an argument stands inside one that is locked by what it is, or that is looked for or run.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Targets {
     /// It does.
@@ -285,9 +269,11 @@ impl Inferred {
         match self.reason {
             Reason::SelectorName | Reason::SinkName | Reason::SinkType => true,
             Reason::ChosenName
+            | Reason::CodeName
             | Reason::CodeTool
             | Reason::DeclaredRead
             | Reason::ForeignName
+            | Reason::ForeignTool
             | Reason::Hinted
             | Reason::InsideTarget
             | Reason::LongName
@@ -309,9 +295,11 @@ impl Inferred {
         let open = match self.reason {
             Reason::NotText | Reason::SelectorName | Reason::UnknownName => true,
             Reason::ChosenName
+            | Reason::CodeName
             | Reason::CodeTool
             | Reason::DeclaredRead
             | Reason::ForeignName
+            | Reason::ForeignTool
             | Reason::Hinted
             | Reason::InsideTarget
             | Reason::LongName

@@ -4,6 +4,7 @@
 //! are hints for the reviewer, which may lock too. Nothing that a tool says of itself frees anything.
 
 mod annotations;
+mod around;
 mod authority;
 mod branches;
 mod hints;
@@ -27,7 +28,8 @@ use crate::{
     schema::{self, Argument, Schema},
 };
 use annotations::Reach;
-use authority::{Around, Secrets, Targets};
+use around::Around;
+use authority::Targets;
 use hints::Results;
 
 /// A tool, and all that was found of it.
@@ -82,18 +84,17 @@ pub fn scan<'a>(
 
 fn judge<'a>(tool: &'a Tool, schema: Schema, declared: Tier, results: &Results) -> Scanned<'a> {
     let risk = risk::of(&tool.name, declared);
-    let around = Around {
-        tier: risk.inferred,
-        keeps_secrets: Secrets::of(&Name::of(&tool.name)),
-    };
+    let around = Around::of(tool);
     // Sorted by path, an argument comes before what stands inside it.
     let mut targets: BTreeMap<&str, Targets> = BTreeMap::new();
     let mut judged = Vec::with_capacity(schema.arguments.len());
     for argument in &schema.arguments {
         let above = above(&argument.path, &targets);
         let hints = hints::of(argument, results);
-        let inferred = authority::infer(argument, &hints, &around, above);
-        let inside = if inferred.is_target() {
+        let inferred = authority::infer(argument, &hints, around, above);
+        let name = Name::of(&argument.name);
+        let shades = vocabulary::looked_for(&name).or(vocabulary::run(&name));
+        let inside = if inferred.is_target() || shades.is_some() {
             Targets::Above
         } else {
             above

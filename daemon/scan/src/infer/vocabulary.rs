@@ -65,8 +65,20 @@ const FLAT_SELECTORS: Words = Words("guid id identifier key keys uuid");
 const NO_IDS: Words =
     Words("aid android bid fluid grid hybrid invalid paid rapid solid valid void");
 
-/// Words before a payload's that make it what is looked for, and so where the effect goes: `oldText`.
-const LOOKED_FOR: Words = Words("current expected find from match old original previous search");
+/// Words before a payload's, or above it, that make it what is looked for, and so where the effect goes: `oldText`,
+/// `query/text`.
+const LOOKED_FOR: Words = Words(
+    "anchor contains current expected filter filters find from match matches old original previous queries query \
+     search selector where",
+);
+
+/// Words before a payload's, or above it, that make it something that is run or obeyed: `functionBody`,
+/// `systemMessage`.
+const RUN: Words = Words(
+    "code config configuration css cypher expression formula function functions graphql instruction instructions \
+     javascript js lambda macro manifest pattern policy program prompt python regex rule rules ruby system template \
+     yaml",
+);
 
 /// What is put behind a name and changes nothing of what it names.
 const QUALIFIERS: Words =
@@ -117,6 +129,11 @@ pub(super) fn selector(name: &Name) -> Option<String> {
 /// The word of `name` that makes a payload of it what is looked for.
 pub(super) fn looked_for(name: &Name) -> Option<&str> {
     name.tokens().find(|token| LOOKED_FOR.has(token))
+}
+
+/// The word of `name` that makes a payload of it what is run or obeyed.
+pub(super) fn run(name: &Name) -> Option<&str> {
+    name.tokens().find(|token| RUN.has(token))
 }
 
 /// Whether a word of prose says which thing is meant.
