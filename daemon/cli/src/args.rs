@@ -91,6 +91,11 @@ pub enum What {
         #[arg(long)]
         json: bool,
     },
+    /// See in a second what this is: a scan, a policy, calls through the gate. No root, no service, no network
+    ///
+    /// Scans an embedded list of tools, makes a policy of it in memory, and asks the gate about a few calls. The
+    /// effects are simulated and counted; no file is written.
+    Quickstart,
     /// Refuse a call that waits; the agent is told why
     Refuse(Refuse),
     /// Say what a policy would answer to calls that were recorded; nothing is performed

@@ -9,6 +9,7 @@
 //! | [`exit`] | what the process says to its caller |
 //! | [`ledger`], [`policy`], [`replay`], [`why`] | what needs no service |
 //! | [`list`] | ps, status, stop, tell |
+//! | [`quickstart`] | the whole idea in a second |
 //! | [`review`] | calls that wait for a person |
 //! | [`run`] | a command, confined |
 //! | [`whole`] | files that are written whole or not at all |
@@ -25,6 +26,7 @@ pub mod exit;
 pub mod ledger;
 pub mod list;
 pub mod policy;
+pub mod quickstart;
 pub mod replay;
 pub mod review;
 pub mod revoke;
@@ -59,6 +61,7 @@ pub fn main() -> Exit {
         } => policy::check(&file, config.as_deref()),
         What::Pending { all, json } => review::list::pending(&socket, all, json),
         What::Ps { json } => list::ps(&socket, json),
+        What::Quickstart => quickstart::quickstart(),
         What::Refuse(what) => review::answer::refuse(&socket, &what),
         What::Replay {
             policy,

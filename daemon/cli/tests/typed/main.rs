@@ -4,6 +4,7 @@
 mod ledger;
 mod offline;
 mod pipes;
+mod quickstart;
 mod reviews;
 mod service;
 mod terminal;
