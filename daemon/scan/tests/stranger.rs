@@ -348,6 +348,9 @@ fn free_text_is_free() {
         ("send_mail", "body"),
         ("create_issue", "description"),
         ("post_note", "commitMessage"),
+        ("add_note", "note"),
+        ("send_message", "message"),
+        ("delete_account_request", "text"),
     ] {
         let export = export(
             tool,

@@ -10,8 +10,17 @@ use super::{
 use crate::input::Tool;
 
 /// What of the tool bears on each of its arguments.
+#[derive(Clone, Debug)]
+pub(super) struct Around {
+    pub(super) nature: Nature,
+    /// Words of its name, where that says that it reads or takes away: a message that is deleted is no message that
+    /// is sent.
+    objects: Vec<String>,
+}
+
+/// What a tool is, beside what it does.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Around {
+pub(super) enum Nature {
     /// Its name is not ASCII, or has no letter: nothing says what is done.
     Foreign,
     /// Its name speaks of secrets or access.
@@ -37,18 +46,32 @@ const RUNS: Words = Words(
 impl Around {
     pub(super) fn of(tool: &Tool) -> Self {
         let name = Name::of(&tool.name);
+        let tier = tier::of_name(&name).0;
         let described = tool.description.as_deref().and_then(first_word);
-        if name.form() != Form::Plain {
-            Self::Foreign
-        } else if tier::of_name(&name).0 == Tier::Known(Risk::Execute)
-            || described.is_some_and(|word| RUNS.has(&word))
-        {
-            Self::RunsCode
+        let nature = if name.form() != Form::Plain {
+            Nature::Foreign
+        } else if tier == Tier::Known(Risk::Execute) || described.is_some_and(|it| RUNS.has(&it)) {
+            Nature::RunsCode
         } else if name.tokens().any(|token| SECRETS.has(token)) {
-            Self::KeepsSecrets
+            Nature::KeepsSecrets
         } else {
-            Self::Plain
-        }
+            Nature::Plain
+        };
+        let objects = match tier {
+            Tier::Known(Risk::Destructive | Risk::Read) => {
+                name.tokens().map(str::to_owned).collect()
+            }
+            Tier::Known(Risk::Execute | Risk::Financial | Risk::Write) | Tier::Unknown => {
+                Vec::new()
+            }
+        };
+        Self { nature, objects }
+    }
+
+    /// Whether the tool reads or takes away what `word` names: then the argument says which.
+    pub(super) fn acts_on(&self, word: &str) -> bool {
+        let mut objects = self.objects.iter();
+        objects.any(|it| it == word || it.strip_suffix('s') == Some(word))
     }
 }
 

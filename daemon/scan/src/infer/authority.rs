@@ -8,8 +8,9 @@ use serde::Serialize;
 
 use super::{
     around::Around,
-    hints::{Hint, Weight},
+    hints::Hint,
     names::{Form, Name},
+    payload,
     tier::Tier,
     vocabulary,
 };
@@ -87,6 +88,8 @@ pub enum Reason {
     ForeignName,
     /// The tool's name is not ASCII, so that nothing says what is done with it.
     ForeignTool,
+    /// Its format, pattern or length is that of a value with a form, and not of what is said.
+    Formed,
     /// The schema says what the value is, beside the name.
     Hinted,
     /// It stands inside an argument that is a target, looked for or run.
@@ -125,6 +128,7 @@ impl Reason {
             Self::DeclaredRead => "declared_read",
             Self::ForeignName => "foreign_name",
             Self::ForeignTool => "foreign_tool",
+            Self::Formed => "formed",
             Self::Hinted => "hinted",
             Self::InsideTarget => "inside_target",
             Self::LongName => "long_name",
@@ -152,6 +156,7 @@ impl Reason {
             Self::DeclaredRead => "the tool only reads, by its declaration and its name",
             Self::ForeignName => "the name is not ASCII and may look like what it is not",
             Self::ForeignTool => "the tool's name is not plain, so that nothing says what is done",
+            Self::Formed => "its format, pattern or length is that of a value with a form",
             Self::Hinted => {
                 "the name is that of a payload, and the schema says that the value is something else"
             }
@@ -185,7 +190,7 @@ impl Reason {
 pub(super) fn infer(
     argument: &Argument,
     hints: &BTreeSet<Hint>,
-    around: Around,
+    around: &Around,
     targets: Targets,
 ) -> Inferred {
     use Confidence::{High, Uncertain};
@@ -224,27 +229,8 @@ pub(super) fn infer(
     let Some(word) = vocabulary::payload(&name) else {
         return locked(Uncertain, Reason::UnknownName, "");
     };
-    // What a payload's name does not free.
-    if let Some(word) = vocabulary::looked_for(&name) {
-        return locked(Uncertain, Reason::LookedFor, word);
-    }
-    if let Some(word) = vocabulary::run(&name) {
-        return locked(Uncertain, Reason::CodeName, word);
-    }
-    if targets == Targets::Above {
-        return locked(Uncertain, Reason::InsideTarget, word);
-    }
-    if let Some(obligation) = argument.obligations.first() {
-        return locked(Uncertain, Reason::Review, obligation.kind.as_str());
-    }
-    if let Some(hint) = hints.iter().find(|hint| hint.weight == Weight::Says) {
-        return locked(Uncertain, Reason::Hinted, &hint.word);
-    }
-    match around {
-        Around::Foreign => return locked(Uncertain, Reason::ForeignTool, word),
-        Around::RunsCode => return locked(Uncertain, Reason::CodeTool, word),
-        Around::KeepsSecrets => return locked(Uncertain, Reason::SecretTool, word),
-        Around::Plain => {}
+    if let Some((reason, word)) = payload::doubt(argument, &name, word, hints, around, targets) {
+        return locked(Uncertain, reason, &word);
     }
     Inferred {
         authority: Authority::Payload,
@@ -274,6 +260,7 @@ impl Inferred {
             | Reason::DeclaredRead
             | Reason::ForeignName
             | Reason::ForeignTool
+            | Reason::Formed
             | Reason::Hinted
             | Reason::InsideTarget
             | Reason::LongName
@@ -300,6 +287,7 @@ impl Inferred {
             | Reason::DeclaredRead
             | Reason::ForeignName
             | Reason::ForeignTool
+            | Reason::Formed
             | Reason::Hinted
             | Reason::InsideTarget
             | Reason::LongName

@@ -9,6 +9,7 @@ mod authority;
 mod branches;
 mod hints;
 mod names;
+mod payload;
 mod risk;
 mod tier;
 mod vocabulary;
@@ -91,7 +92,7 @@ fn judge<'a>(tool: &'a Tool, schema: Schema, declared: Tier, results: &Results) 
     for argument in &schema.arguments {
         let above = above(&argument.path, &targets);
         let hints = hints::of(argument, results);
-        let inferred = authority::infer(argument, &hints, around, above);
+        let inferred = authority::infer(argument, &hints, &around, above);
         let name = Name::of(&argument.name);
         let shades = vocabulary::looked_for(&name).or(vocabulary::run(&name));
         let inside = if inferred.is_target() || shades.is_some() {

@@ -68,8 +68,8 @@ const NO_IDS: Words =
 /// Words before a payload's, or above it, that make it what is looked for, and so where the effect goes: `oldText`,
 /// `query/text`.
 const LOOKED_FOR: Words = Words(
-    "anchor contains current expected filter filters find from match matches old original previous queries query \
-     search selector where",
+    "anchor contains current deleted excluded expected filter filters find from match matches old original parent \
+     previous queries query removed search selected selection selector target to where",
 );
 
 /// Words before a payload's, or above it, that make it something that is run or obeyed: `functionBody`,
@@ -79,6 +79,10 @@ const RUN: Words = Words(
      javascript js lambda macro manifest pattern policy program prompt python regex rule rules ruby system template \
      yaml",
 );
+
+/// Words before `text` that make it a value, spelled out.
+const QUANTITIES: Words =
+    Words("amount balance count currency date price quantity rate sum time total");
 
 /// What is put behind a name and changes nothing of what it names.
 const QUALIFIERS: Words =
@@ -134,6 +138,12 @@ pub(super) fn looked_for(name: &Name) -> Option<&str> {
 /// The word of `name` that makes a payload of it what is run or obeyed.
 pub(super) fn run(name: &Name) -> Option<&str> {
     name.tokens().find(|token| RUN.has(token))
+}
+
+/// The word of `name` that makes a value of its text: `amount_text`.
+pub(super) fn quantity(name: &Name) -> Option<&str> {
+    let is_text = name.last() == Some("text");
+    name.tokens().find(|token| is_text && QUANTITIES.has(token))
 }
 
 /// Whether a word of prose says which thing is meant.

@@ -43,7 +43,7 @@ fn a_plain_text_that_is_named_as_what_is_said_is_a_payload() {
         "reply",
     ] {
         let schema = properties(&format!(
-            r#"{{"{name}":{{"type":"string","maxLength":9}}}}"#
+            r#"{{"{name}":{{"type":"string","maxLength":99}}}}"#
         ));
         let found = verdict("create_issue", &schema, &format!("/{name}"));
         assert_eq!(
