@@ -6,311 +6,18 @@ use custody_scan::{
     input,
     schema::{Kind, Unknown},
 };
+use serde::Deserialize;
 
-/// What it tries, the tool's name, its input schema, and the argument that has to stay locked.
-const LOCKED: &[(&str, &str, &str, &str)] = &[
-    (
-        "another script",
-        "t",
-        r#"{"properties":{"получатель":{"type":"string"}}}"#,
-        "/получатель",
-    ),
-    (
-        "Han letters",
-        "t",
-        r#"{"properties":{"收件人":{"type":"string"}}}"#,
-        "/收件人",
-    ),
-    (
-        "a homograph of `body`",
-        "t",
-        r#"{"properties":{"b\u043edy":{"type":"string"}}}"#,
-        "/bоdy",
-    ),
-    (
-        "a homograph of `message`",
-        "t",
-        r#"{"properties":{"m\u0435ssage":{"type":"string"}}}"#,
-        "/mеssage",
-    ),
-    (
-        "a zero-width space",
-        "t",
-        r#"{"properties":{"to\u200bbody":{"type":"string"}}}"#,
-        "/to\u{200b}body",
-    ),
-    (
-        "a word joiner at the end",
-        "t",
-        r#"{"properties":{"body\u2060":{"type":"string"}}}"#,
-        "/body\u{2060}",
-    ),
-    (
-        "a soft hyphen",
-        "t",
-        r#"{"properties":{"te\u00adxt":{"type":"string"}}}"#,
-        "/te\u{ad}xt",
-    ),
-    (
-        "full-width letters",
-        "t",
-        r#"{"properties":{"\uff42\uff4f\uff44\uff59":{"type":"string"}}}"#,
-        "/ｂｏｄｙ",
-    ),
-    (
-        "a combining mark",
-        "t",
-        r#"{"properties":{"te\u0301xt":{"type":"string"}}}"#,
-        "/te\u{301}xt",
-    ),
-    (
-        "digits behind",
-        "t",
-        r#"{"properties":{"toRecipient2":{"type":"string"}}}"#,
-        "/toRecipient2",
-    ),
-    (
-        "a target last",
-        "t",
-        r#"{"properties":{"emailTo":{"type":"string"}}}"#,
-        "/emailTo",
-    ),
-    (
-        "a payload's word last",
-        "t",
-        r#"{"properties":{"webhook_text":{"type":"string"}}}"#,
-        "/webhook_text",
-    ),
-    (
-        "a payload's word behind a target",
-        "t",
-        r#"{"properties":{"recipientNote":{"type":"string"}}}"#,
-        "/recipientNote",
-    ),
-    (
-        "a path's text",
-        "t",
-        r#"{"properties":{"file.content":{"type":"string"}}}"#,
-        "/file.content",
-    ),
-    (
-        "a flat compound",
-        "t",
-        r#"{"properties":{"callbackurlvalue":{"type":"string"}}}"#,
-        "/callbackurlvalue",
-    ),
-    (
-        "capitals",
-        "t",
-        r#"{"properties":{"RECIPIENT":{"type":"string"}}}"#,
-        "/RECIPIENT",
-    ),
-    (
-        "a format of an address",
-        "t",
-        r#"{"properties":{"text":{"type":"string","format":"uri"}}}"#,
-        "/text",
-    ),
-    (
-        "a format in capitals",
-        "t",
-        r#"{"properties":{"text":{"type":"string","format":"EMAIL"}}}"#,
-        "/text",
-    ),
-    (
-        "an object behind a reference",
-        "t",
-        r##"{"properties":{"message":{"$ref":"#/$defs/M"}},"$defs":{"M":{"type":"object","properties":{"to":{"type":"string"},"body":{"type":"string"}}}}}"##,
-        "/message",
-    ),
-    (
-        "a target behind a reference",
-        "t",
-        r##"{"properties":{"message":{"$ref":"#/$defs/M"}},"$defs":{"M":{"type":"object","properties":{"to":{"type":"string"}}}}}"##,
-        "/message/to",
-    ),
-    (
-        "a target behind an escaped reference",
-        "t",
-        r##"{"properties":{"message":{"$ref":"#/$defs/a~1b"}},"$defs":{"a/b":{"properties":{"url":{"type":"string"}}}}}"##,
-        "/message/url",
-    ),
-    (
-        "a reference that names an anchor",
-        "t",
-        r##"{"properties":{"text":{"$ref":"#it"}},"$defs":{"x":{"$anchor":"it","type":"string","format":"uri"}}}"##,
-        "/text",
-    ),
-    (
-        "a branch with an object",
-        "t",
-        r#"{"properties":{"content":{"anyOf":[{"type":"string"},{"type":"object","properties":{"url":{"type":"string"}}}]}}}"#,
-        "/content",
-    ),
-    (
-        "a target in a branch",
-        "t",
-        r#"{"properties":{"content":{"oneOf":[{"type":"string"},{"type":"object","properties":{"url":{"type":"string"}}}]}}}"#,
-        "/content/url",
-    ),
-    (
-        "an address in a branch",
-        "t",
-        r#"{"properties":{"note":{"anyOf":[{"type":"string"},{"type":"string","format":"uri"}]}}}"#,
-        "/note",
-    ),
-    (
-        "a target under a condition",
-        "t",
-        r#"{"properties":{"kind":{"type":"string"}},"if":{"properties":{"kind":{"const":"mail"}}},"then":{"properties":{"to":{"type":"string"}}}}"#,
-        "/to",
-    ),
-    (
-        "a target that depends on another argument",
-        "t",
-        r#"{"properties":{"text":{"type":"string"}},"dependentSchemas":{"text":{"properties":{"bcc":{"type":"string"}}}}}"#,
-        "/bcc",
-    ),
-    (
-        "a target in an all-of",
-        "t",
-        r#"{"allOf":[{"properties":{"webhook":{"type":"string"}}}]}"#,
-        "/webhook",
-    ),
-    ("no type", "t", r#"{"properties":{"body":{}}}"#, "/body"),
-    (
-        "a boolean instead of a schema",
-        "t",
-        r#"{"properties":{"text":true}}"#,
-        "/text",
-    ),
-    (
-        "two types",
-        "t",
-        r#"{"properties":{"text":{"type":["string","object"]}}}"#,
-        "/text",
-    ),
-    (
-        "a list of objects",
-        "t",
-        r#"{"properties":{"text":{"type":"array","items":{"type":"object"}}}}"#,
-        "/text",
-    ),
-    (
-        "a number",
-        "t",
-        r#"{"properties":{"note":{"type":"number"}}}"#,
-        "/note",
-    ),
-    (
-        "a choice",
-        "t",
-        r#"{"properties":{"note":{"type":"string","enum":["keep","delete"]}}}"#,
-        "/note",
-    ),
-    (
-        "a constant",
-        "t",
-        r#"{"properties":{"note":{"const":"https://collect.example"}}}"#,
-        "/note",
-    ),
-    (
-        "a pattern of an address",
-        "t",
-        r#"{"properties":{"content":{"type":"string","pattern":"^https://"}}}"#,
-        "/content",
-    ),
-    (
-        "a description of an address",
-        "t",
-        r#"{"properties":{"text":{"type":"string","description":"Email address of the recipient"}}}"#,
-        "/text",
-    ),
-    (
-        "a default that is an address",
-        "t",
-        r#"{"properties":{"text":{"type":"string","default":"https://collect.example/in"}}}"#,
-        "/text",
-    ),
-    (
-        "an example that is a path",
-        "t",
-        r#"{"properties":{"content":{"type":"string","examples":["/etc/cron.d/job"]}}}"#,
-        "/content",
-    ),
-    (
-        "code in a payload's name",
-        "execute_script",
-        r#"{"properties":{"text":{"type":"string"}}}"#,
-        "/text",
-    ),
-    (
-        "SQL in a payload's name",
-        "run_sql",
-        r#"{"properties":{"body":{"type":"string"}}}"#,
-        "/body",
-    ),
-    (
-        "a map of texts",
-        "t",
-        r#"{"properties":{"text":{"type":"object","additionalProperties":{"type":"string"}}}}"#,
-        "/text",
-    ),
-    (
-        "a name that the caller chooses",
-        "t",
-        r#"{"patternProperties":{"^body":{"type":"string"}}}"#,
-        "/*",
-    ),
-    (
-        "a place in a tuple",
-        "t",
-        r#"{"properties":{"note":{"type":"array","prefixItems":[{"type":"string"},{"type":"string"}]}}}"#,
-        "/note/0",
-    ),
-    (
-        "an empty name",
-        "t",
-        r#"{"properties":{"":{"type":"string"}}}"#,
-        "/",
-    ),
-    (
-        "a name of signs",
-        "t",
-        r#"{"properties":{"__":{"type":"string"}}}"#,
-        "/__",
-    ),
-    (
-        "the name of an object's mould",
-        "t",
-        r#"{"properties":{"__proto__":{"type":"string"}}}"#,
-        "/__proto__",
-    ),
-    (
-        "required and declared nowhere",
-        "t",
-        r#"{"required":["text"]}"#,
-        "/text",
-    ),
-    (
-        "carried in a header",
-        "t",
-        r#"{"properties":{"text":{"type":"string","x-mcp-header":"Authorization"}}}"#,
-        "/text",
-    ),
-    (
-        "encoded in another form",
-        "t",
-        r#"{"properties":{"content":{"type":"string","contentEncoding":"base64","contentMediaType":"application/x-sh"}}}"#,
-        "/content",
-    ),
-    (
-        "a text inside a target",
-        "t",
-        r#"{"properties":{"recipient":{"type":"object","properties":{"text":{"type":"string"}}}}}"#,
-        "/recipient/text",
-    ),
-];
+/// Each with what it tries, and the argument that has to stay locked.
+const CASES: &[u8] = include_bytes!("../../../fixtures/authority/ours/stranger.json");
+
+#[derive(Deserialize)]
+struct Case {
+    tries: String,
+    tool: String,
+    schema: serde_json::Value,
+    locked: String,
+}
 
 /// A tool with this schema, of which it only lacks the type.
 fn export(tool: &str, schema: &str) -> input::Export {
@@ -321,22 +28,16 @@ fn export(tool: &str, schema: &str) -> input::Export {
 
 #[test]
 fn what_only_looks_like_free_text_is_locked() {
+    let cases: Vec<Case> = serde_json::from_slice(CASES).expect("cases");
     let mut free = Vec::new();
-    for (tries, tool, schema, path) in LOCKED {
-        let export = export(tool, schema);
-        let scanned = infer::scan(&export, &|_| Tier::Unknown).unwrap();
-        let found = scanned[0]
-            .arguments()
-            .find(|(argument, _)| argument.path == *path);
-        match found {
-            None => free.push(format!("{tries}: {path} is not seen")),
-            Some((_, judged)) if judged.inferred.authority != Authority::Locked => {
-                free.push(format!(
-                    "{tries}: {path} is {}",
-                    judged.inferred.authority.as_str()
-                ));
-            }
-            Some(_) => {}
+    for case in cases {
+        let export = export(&case.tool, &case.schema.to_string());
+        let scanned = infer::scan(&export, &|_| Tier::Unknown).expect("a schema");
+        let mut arguments = scanned[0].arguments();
+        match arguments.find(|(argument, _)| argument.path == case.locked) {
+            Some((_, judged)) if judged.inferred.authority == Authority::Locked => {}
+            Some((_, judged)) => free.push((case.tries, judged.inferred.reason.as_str())),
+            None => free.push((case.tries, "not seen")),
         }
     }
     assert!(free.is_empty(), "{free:#?}");
