@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, ffi::OsString, path::PathBuf, time::Duration};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use custody_wire::{operator::SOCKET, profile::Profile};
 use gate::{
     chain::{ChainName, Place},
@@ -135,6 +135,13 @@ pub enum What {
     },
     /// Run a command confined
     Run(Run),
+    /// Say which arguments of exported tools carry authority; offline, and nothing is run
+    ///
+    /// Reads tools as MCP's tools/list, OpenAI and Anthropic have them, and says of each argument who may
+    /// author it: `locked` (nobody whose words are not trusted), `payload` (anybody). Names and types decide,
+    /// and what they do not say is locked; what a tool says of itself is a hint for you and frees nothing.
+    /// The tools are not asked, started or fetched.
+    Scan(Scan),
     /// Show a call that waits, or waited: its exact values, where each comes from, and why it waits
     Show {
         /// Which.
@@ -225,6 +232,43 @@ pub struct Refuse {
     #[arg(long, value_name = "TEXT")]
     pub why: String,
 }
+
+/// Exports to scan.
+#[derive(Args, Debug)]
+#[command(after_help = SCAN_HELP)]
+pub struct Scan {
+    /// Exports: a tools/list (`{"tools": [...]}`, an array, or a JSON-RPC result), OpenAI's functions or
+    /// Anthropic's tools; one dialect a file
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// What somebody states of the tools (version 1): shown beside what is inferred, never instead, and
+    /// verified by nothing
+    #[arg(long, value_name = "FILE")]
+    pub controls: Option<PathBuf>,
+    /// Leave out names, words, bounds and digests. Such a report cannot be compared with another
+    #[arg(long)]
+    pub redact_names: bool,
+    /// For people, or for machines
+    #[arg(long, value_enum, default_value = "md")]
+    pub format: ReportFormat,
+    /// Into this file, whole or not at all, instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// The form of a report.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum ReportFormat {
+    /// JSON, in ASCII, the same bytes for the same files
+    Json,
+    /// Markdown
+    Md,
+}
+
+const SCAN_HELP: &str = "\
+A file has at most 8 MiB, 100,000 values and 500 tools, a tool 2,000 arguments, an enum 10,000 members; \
+a run 500 files and 16 MiB. What is over, ambiguous or not strict JSON is refused whole, with the place and \
+what to do, and status 125. A scan that is done has status 0, whatever it found.";
 
 /// What an application says.
 #[derive(Args, Debug)]

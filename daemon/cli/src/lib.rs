@@ -7,7 +7,7 @@
 //! | [`connect`] | the connection to custody-control |
 //! | [`doctor`] | whether a profile can be had here |
 //! | [`exit`] | what the process says to its caller |
-//! | [`ledger`], [`policy`], [`replay`], [`why`] | what needs no service |
+//! | [`ledger`], [`policy`], [`replay`], [`scan`], [`why`] | what needs no service |
 //! | [`list`] | ps, status, stop, tell |
 //! | [`quickstart`] | the whole idea in a second |
 //! | [`review`] | calls that wait for a person |
@@ -31,6 +31,7 @@ pub mod replay;
 pub mod review;
 pub mod revoke;
 pub mod run;
+pub mod scan;
 pub mod whole;
 pub mod why;
 
@@ -72,6 +73,7 @@ pub fn main() -> Exit {
         What::Review { key, web: false } => review::walk::walk(&socket, key.as_deref()),
         What::Revoke { kind, name } => revoke::revoke(&socket, &kind, &name),
         What::Run(run) => run::run(&socket, run),
+        What::Scan(wanted) => scan::scan(&wanted),
         What::Show { call, json } => review::list::show(&socket, call.pending, call.session, json),
         What::Status => list::status(&socket),
         What::Stop { sessions } => list::stop(&socket, &sessions),

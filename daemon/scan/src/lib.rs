@@ -4,13 +4,17 @@
 //! |---|---|
 //! | [`input`] | bytes become tools: strict JSON, one dialect, within the limits |
 //! | [`schema`] | what each argument is, and what a person has to look at |
+//! | [`controls`] | what somebody states of the tools, shown beside and never verified |
 //! | [`infer`] | which arguments are locked, and how sure that is; risk, annotations, hints |
+//! | [`report`] | all of it, for people and for machines |
 //!
 //! **Invariant:** no network, no process, nothing written. Inference only ever locks: what is not known is
 //! locked, and no word of a tool about itself (a description, an annotation) frees an argument.
 #![forbid(unsafe_code)]
 
+pub mod controls;
 pub mod infer;
 pub mod input;
 mod pointer;
+pub mod report;
 pub mod schema;

@@ -17,8 +17,8 @@ fn the_help_names_the_subcommands_and_the_exit_codes() {
     let output = custody(&["--help"]).output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     for part in [
-        "run", "ps", "stop", "status", "audit", "policy", "ledger", "replay", "tell", "why", "125",
-        "128+N",
+        "run", "ps", "scan", "stop", "status", "audit", "policy", "ledger", "replay", "tell",
+        "why", "125", "128+N",
     ] {
         assert!(said(&output).contains(part), "{part}");
     }

@@ -224,7 +224,7 @@ pub(super) fn infer(
         Form::Plain => {}
     }
     if !argument.types.is_text() || argument.choice.is_some() {
-        return locked(Uncertain, Reason::NotText, &argument.types.to_string());
+        return locked(Uncertain, Reason::NotText, "");
     }
     let Some(word) = vocabulary::payload(&name) else {
         return locked(Uncertain, Reason::UnknownName, "");

@@ -151,6 +151,18 @@ pub(super) fn of(argument: &Argument, results: &Results) -> BTreeSet<Hint> {
         let source = Source::OutputSchema;
         add(&mut hints, Cue::OtherResult, source, tool, Weight::Mention);
     }
+    // What is said need not be mentioned.
+    let said: Vec<Hint> = hints
+        .iter()
+        .filter(|it| it.weight == Weight::Says)
+        .map(|it| Hint {
+            weight: Weight::Mention,
+            ..it.clone()
+        })
+        .collect();
+    for hint in said {
+        hints.remove(&hint);
+    }
     hints
 }
 
@@ -183,7 +195,10 @@ fn prose(text: &str, source: Source, hints: &mut BTreeSet<Hint>) {
     }
     let mut opening = true;
     let mut before: Option<String> = None;
-    for word in words(text) {
+    for (index, word) in words(text).enumerate() {
+        if index < PURPOSE && LOOKED_FOR.has(&word.text) {
+            add(hints, Cue::Selector, source, &word.text, Weight::Says);
+        }
         let ends = word.ends || STOPS.has(&word.text);
         if let Some(cue) = cue(&word.text) {
             add(hints, cue, source, &word.text, Weight::Mention);
@@ -217,6 +232,14 @@ fn heads(head: Option<&str>, source: Source, hints: &mut BTreeSet<Hint>) {
 const STOPS: vocabulary::Words = vocabulary::Words(
     "a an and as at by for from in into is of on or that the to used when where which whose with you",
 );
+
+/// Words that say that a text is looked for ("text to search for"), and so chooses what the effect is on.
+const LOOKED_FOR: vocabulary::Words = vocabulary::Words(
+    "filter find finds locate match matched matches matching search searched searches wait",
+);
+
+/// Where a description says what its value is for: among its first words.
+const PURPOSE: usize = 6;
 
 /// Words of prose that say code; the rest is the vocabulary of names.
 const CODE: vocabulary::Words =
@@ -345,6 +368,8 @@ mod tests {
             ("Name or id", Cue::Selector),
             ("SQL command to run", Cue::Code),
             ("Slack channel", Cue::Target),
+            ("Plain text to search for in the page", Cue::Selector),
+            ("The text to wait for", Cue::Selector),
         ] {
             assert!(said(text).contains(&(cue, Weight::Says)), "{text}");
         }
@@ -353,7 +378,6 @@ mod tests {
             "Text to type into the element",
             "File contents",
             "What to say to the recipient",
-            "Plain text to search for in the page, or a URL",
         ] {
             assert!(
                 said(text)

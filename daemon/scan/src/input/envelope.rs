@@ -16,6 +16,8 @@ pub(super) enum Form {
     Bare,
     /// `{"functions": […]}`, OpenAI's older form.
     Functions,
+    /// Nothing: one tool.
+    One,
     /// A JSON-RPC result.
     Rpc,
     /// `{"tools": […]}`.
@@ -33,6 +35,14 @@ pub(super) struct Opened<'a> {
 
 /// The keys of which exactly one holds the tools.
 const HOLDERS: [&str; 3] = ["functions", "result", "tools"];
+
+/// The keys of which exactly one is in a tool of a form.
+const MARKS: [(&str, Dialect); 4] = [
+    ("inputSchema", Dialect::Mcp),
+    ("input_schema", Dialect::Anthropic),
+    ("function", Dialect::OpenAi),
+    ("parameters", Dialect::OpenAi),
+];
 
 /// What an MCP list and a JSON-RPC answer have beside it: nothing that says of tools.
 const BESIDE: [&str; 7] = [
@@ -53,6 +63,17 @@ pub(super) fn open(value: &Value) -> Result<Opened<'_>, At> {
             form: Form::Bare,
             ignored: Vec::new(),
         }),
+        Value::Object(members)
+            if MARKS.iter().any(|(key, _)| members.contains_key(*key))
+                && !HOLDERS.iter().any(|key| members.contains_key(*key)) =>
+        {
+            Ok(Opened {
+                tools: std::slice::from_ref(value),
+                pointer: String::new(),
+                form: Form::One,
+                ignored: Vec::new(),
+            })
+        }
         Value::Object(members) => held(members, ""),
         Value::Bool(_) | Value::Int(_) | Value::Null | Value::Real(_) | Value::Text(_) => {
             Err((String::new(), Fault::Form))
@@ -80,7 +101,9 @@ fn held<'a>(members: &'a Object, at: &str) -> Result<Opened<'a>, At> {
             let mut opened = held(member::object(value, &inside)?, &inside)?;
             opened.form = match opened.form {
                 Form::Tools => Form::Rpc,
-                Form::Bare | Form::Functions | Form::Rpc => return Err((inside, Fault::Form)),
+                Form::Bare | Form::Functions | Form::One | Form::Rpc => {
+                    return Err((inside, Fault::Form));
+                }
             };
             opened
         }
@@ -109,12 +132,6 @@ fn held<'a>(members: &'a Object, at: &str) -> Result<Opened<'a>, At> {
 
 /// Whose form one tool has: by the one key that only this form has.
 pub(super) fn dialect(members: &Object, form: Form, at: &str) -> Result<Dialect, At> {
-    const MARKS: [(&str, Dialect); 4] = [
-        ("inputSchema", Dialect::Mcp),
-        ("input_schema", Dialect::Anthropic),
-        ("function", Dialect::OpenAi),
-        ("parameters", Dialect::OpenAi),
-    ];
     let mut found = MARKS.iter().filter(|(key, _)| members.contains_key(*key));
     let kind = match members.get("type") {
         Some(Value::Text(kind)) => Some(kind.as_str()),
@@ -137,7 +154,7 @@ pub(super) fn dialect(members: &Object, form: Form, at: &str) -> Result<Dialect,
     match (form, dialect) {
         (Form::Rpc, Dialect::Anthropic | Dialect::OpenAi)
         | (Form::Functions, Dialect::Anthropic | Dialect::Mcp) => Err((at.to_owned(), Fault::Form)),
-        (Form::Bare | Form::Tools, _)
+        (Form::Bare | Form::One | Form::Tools, _)
         | (Form::Functions, Dialect::OpenAi)
         | (Form::Rpc, Dialect::Mcp) => Ok(dialect),
     }

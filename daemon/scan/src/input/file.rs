@@ -6,7 +6,7 @@ use super::{Fault, InputError, limits};
 
 /// The bytes of `path`. One that is larger than the limit is refused before it is read, and where its size is not
 /// known beforehand (a pipe), one byte past the limit is the last.
-pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, InputError> {
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, InputError> {
     let failed = |error| InputError::read(path, error);
     let large = || InputError::new(&path.to_string_lossy(), "", Fault::Large);
     let file = File::open(path).map_err(failed)?;

@@ -19,6 +19,8 @@ use gate::{
 };
 use serde::Serialize;
 
+pub(crate) use file::bytes;
+pub(crate) use limits::JSON;
 pub(crate) use refused::{At, quoted};
 pub use refused::{Fault, InputError};
 
@@ -109,7 +111,7 @@ pub fn read(files: &[impl AsRef<Path>]) -> Result<Vec<Export>, InputError> {
         if exports.len() == limits::DOCUMENTS {
             return Err(InputError::new(&name, "", Fault::Documents));
         }
-        let bytes = file::bytes(path)?;
+        let bytes = bytes(path)?;
         total = total.saturating_add(bytes.len());
         if total > limits::RUN_BYTES {
             return Err(InputError::new(&name, "", Fault::Run));
@@ -127,8 +129,8 @@ pub fn parse(file: &str, bytes: &[u8]) -> Result<Export, InputError> {
     if bytes.len() > limits::FILE_BYTES {
         return Err(InputError::new(file, "", Fault::Large));
     }
-    let value = json::parse_located(bytes, &limits::JSON)
-        .map_err(|located| InputError::json(file, located))?;
+    let value =
+        json::parse_located(bytes, &JSON).map_err(|located| InputError::json(file, located))?;
     let refused = |(at, fault): At| InputError::new(file, at, fault);
     let found = envelope::open(&value).map_err(refused)?;
     let (dialect, tools) = tools(found.tools, &found.pointer, found.form).map_err(refused)?;
@@ -152,7 +154,13 @@ fn tools(items: &[Value], base: &str, form: envelope::Form) -> Result<(Dialect, 
     let mut names = BTreeSet::new();
     let mut tools = Vec::with_capacity(items.len());
     for (index, item) in items.iter().enumerate() {
-        let at = pointer::item(base, index);
+        let at = match form {
+            envelope::Form::One => base.to_owned(),
+            envelope::Form::Bare
+            | envelope::Form::Functions
+            | envelope::Form::Rpc
+            | envelope::Form::Tools => pointer::item(base, index),
+        };
         let members = member::object(item, &at)?;
         let found = envelope::dialect(members, form, &at)?;
         let first = *dialect.get_or_insert(found);
@@ -175,7 +183,7 @@ fn tools(items: &[Value], base: &str, form: envelope::Form) -> Result<(Dialect, 
     }
     match (dialect, form) {
         (Some(dialect), _) => Ok((dialect, tools)),
-        (None, envelope::Form::Bare) => Err((base.to_owned(), Fault::Empty)),
+        (None, envelope::Form::Bare | envelope::Form::One) => Err((base.to_owned(), Fault::Empty)),
         (None, envelope::Form::Functions) => Ok((Dialect::OpenAi, tools)),
         (None, envelope::Form::Rpc | envelope::Form::Tools) => Ok((Dialect::Mcp, tools)),
     }

@@ -25,6 +25,12 @@ pub struct InputError {
 /// What is wrong with an input, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
+    /// A key that must be there.
+    #[error("there is no `{key}`; add it")]
+    Absent {
+        /// Which.
+        key: &'static str,
+    },
     /// More than one reading.
     #[error(
         "{first} and {second} stand side by side, so there is more than one reading; keep one of them"
@@ -60,6 +66,12 @@ pub enum Fault {
         /// How many it has.
         found: usize,
     },
+    /// Said to be kept from callers, and in the schema.
+    #[error("`{name}` is in the tool's schema, so callers see it; state it under `arguments`")]
+    Exposed {
+        /// Its name.
+        name: String,
+    },
     /// A reference that leads to itself.
     #[error("this reference leads back to itself and never to a schema; give it one")]
     Circle,
@@ -85,7 +97,7 @@ pub enum Fault {
     Failed,
     /// Of no known form.
     #[error(
-        "a file is {{\"tools\": [...]}}, an array of tools, {{\"functions\": [...]}} or a JSON-RPC result; this is none of them"
+        "a file is {{\"tools\": [...]}}, an array of tools, one tool, {{\"functions\": [...]}} or a JSON-RPC result; this is none of them"
     )]
     Form,
     /// A tool that the provider itself runs.
@@ -115,6 +127,18 @@ pub enum Fault {
         /// Its name.
         member: &'static str,
     },
+    /// Too much is stated.
+    #[error(
+        "more than {} things are stated; split the file",
+        crate::controls::MEMBERS
+    )]
+    Members,
+    /// A value of a selector without a case.
+    #[error("no case has the value `{missing}`; each value of the selector has exactly one")]
+    NoCase {
+        /// The value.
+        missing: String,
+    },
     /// A tool's name is empty or too long.
     #[error("a tool's name has 1 to {} bytes; rename it", limits::NAME_BYTES)]
     Name,
@@ -123,6 +147,16 @@ pub enum Fault {
         "a tool has `inputSchema` (MCP), `input_schema` (Anthropic), `function` or `parameters` (OpenAI); this has none of them"
     )]
     NoDialect,
+    /// Of something that the exports have not.
+    #[error(
+        "no {what} `{name}` is in the exports, or it has a case already; correct the name or take it out"
+    )]
+    Nowhere {
+        /// What.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
     /// Only a page of the list.
     #[error("`nextCursor` says that this is not the whole list; export every page into one file")]
     Page,
@@ -171,6 +205,12 @@ pub enum Fault {
     Unknown {
         /// It.
         key: String,
+    },
+    /// A version that is not read here.
+    #[error("only version {known} is read here; write `\"version\": {known}`")]
+    Version {
+        /// The one that is.
+        known: i64,
     },
     /// A word that is not one of a list.
     #[error("`{found}` is not one of {listed}; write one of them")]

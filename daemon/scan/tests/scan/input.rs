@@ -199,6 +199,8 @@ fn every_form_of_the_three_dialects_is_read() {
             1,
         ),
         (r#"{"tools":[]}"#.into(), Dialect::Mcp, 0),
+        (mcp.clone(), Dialect::Mcp, 1),
+        (anthropic.into(), Dialect::Anthropic, 1),
         (format!("[{chat}]"), Dialect::OpenAi, 1),
         (format!(r#"{{"tools":[{responses}]}}"#), Dialect::OpenAi, 1),
         (r#"{"functions":[{"name":"f"}]}"#.into(), Dialect::OpenAi, 1),

@@ -6,5 +6,7 @@
     reason = "a test fails by it"
 )]
 
+mod controls;
 mod infer;
 mod input;
+mod report;
