@@ -4,9 +4,10 @@
 //! and this is it: a GET with the same credential on the same floor, and values that must stand in
 //! what comes back, type and all.
 
-use alloc::{format, string::String};
+use alloc::{format, string::String, vec::Vec};
 
 use crate::{
+    id::ToolName,
     json::{self, Limits, Value},
     mutant::Mutant,
     policy::{Pointer, Read, Verify},
@@ -133,6 +134,45 @@ pub fn shown(read: &Read, arguments: &Arguments, status: u16, body: &[u8]) -> Sh
         return as_is(Finding::VerifierFailure, why);
     }
     as_is(Finding::Verified, String::new())
+}
+
+/// What a verifying program reads on standard input: one JSON object in RFC 8785 form, its format, the tool,
+/// and the arguments of the call with what was captured beside them.
+pub fn told(tool: &ToolName, arguments: &Arguments) -> Vec<u8> {
+    let arguments = arguments
+        .iter()
+        .map(|(name, value)| (String::from(name.clone()), value.clone()))
+        .collect();
+    let members = [
+        ("arguments", Value::Object(arguments)),
+        ("format", Value::Text(COMMAND_FORMAT.into())),
+        ("tool", Value::Text(tool.as_str().into())),
+    ];
+    let named = |(name, value): (&str, Value)| (name.into(), value);
+    json::canonical(&Value::Object(members.map(named).into()))
+}
+
+/// The format of [`told`].
+const COMMAND_FORMAT: &str = "custody-verify/1";
+
+/// What the exit status of a verifying program says. What it wrote is not in it: that may be somebody's words.
+pub fn shown_by_command(status: u8) -> Shown {
+    let (finding, why) = match status {
+        0 => (Finding::Verified, String::new()),
+        1 => (
+            Finding::Mismatched,
+            "the policy's verifying program says that it is not there".into(),
+        ),
+        2 => (
+            Finding::Unobservable,
+            "the policy's verifying program could not look".into(),
+        ),
+        other => (
+            Finding::VerifierFailure,
+            format!("the policy's verifying program ended with status {other}"),
+        ),
+    };
+    Shown { finding, why }
 }
 
 /// Nothing is converted: `"1"` is no number, and `1` no text.

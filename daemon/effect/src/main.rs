@@ -1,11 +1,11 @@
 //! custody-effect: see the library. `custody-effect` is a worker, `custody-effect --resolve` the
-//! resolver; both speak to the vault on descriptor 3.
+//! resolver, `custody-effect --check PROGRAM…` a verifier; all speak to the vault on descriptor 3.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use custody_effect::{resolve, worker};
+use custody_effect::{check, resolve, worker};
 use custody_service::begin;
 use custody_sys::channel;
 use custody_wire::{
@@ -24,7 +24,10 @@ fn serve() -> anyhow::Result<()> {
     let role = match arguments.as_slice() {
         [] => Role::Worker,
         [only] if only == "--resolve" => Role::Resolver,
-        _ => bail!("usage: custody-effect [--resolve]"),
+        [first, program @ ..] if first == "--check" => {
+            return check::serve(channel, program).map_err(Into::into);
+        }
+        _ => bail!("usage: custody-effect [--resolve | --check PROGRAM [ARGUMENT…]]"),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

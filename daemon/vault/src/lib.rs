@@ -12,6 +12,7 @@
 
 mod accept;
 mod approvals;
+mod check;
 pub mod credential;
 mod custodyd;
 mod doubts;

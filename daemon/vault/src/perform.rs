@@ -305,6 +305,7 @@ async fn read_back(vault: &Vault, accepted: &Accepted, ended: &Ended) -> Verific
     let subject = Subject {
         arguments: &accepted.call.arguments,
         answer,
+        name: &accepted.call.tool,
         tool,
     };
     // What was done stays done when the session ends: only nobody looks any more.

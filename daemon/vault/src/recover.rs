@@ -109,6 +109,7 @@ async fn look(vault: &Vault, doubt: &Doubt, known: &Known<'_>) -> Verification {
     let subject = Subject {
         arguments: &known.call.arguments,
         answer: None,
+        name: &known.call.tool,
         tool: known.tool,
     };
     let mut found = verify::read_back(vault, reader, subject).await;

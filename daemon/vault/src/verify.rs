@@ -1,12 +1,12 @@
-//! Reading an effect back, with the credential that it was performed with.
+//! Reading an effect back: with the credential that it was performed with, or by the policy's program.
 
 use std::time::Duration;
 
 use custody_service::reason;
 use gate::{
     floor,
-    id::{CredentialLabel, SessionId},
-    policy::{Credential, Tool, Verify},
+    id::{CredentialLabel, SessionId, ToolName},
+    policy::{Command, Credential, Look, Read, Tool, Verify},
     readback::{self, Shown},
     record::{Finding, Verification},
     request::{Arguments, HttpRequest},
@@ -14,7 +14,8 @@ use gate::{
 use tokio::time::sleep;
 
 use crate::{
-    accept, receipts::Cleared, session::Session, vault::Vault, worker::Performed, workers::Wanted,
+    accept, check, receipts::Cleared, session::Session, vault::Vault, worker::Performed,
+    workers::Wanted,
 };
 
 /// What is read back: whose effect, and what is known of it.
@@ -23,6 +24,7 @@ pub(crate) struct Subject<'a> {
     pub(crate) arguments: &'a Arguments,
     /// What the effect answered, if it did.
     pub(crate) answer: Option<&'a [u8]>,
+    pub(crate) name: &'a ToolName,
     pub(crate) tool: &'a Tool,
 }
 
@@ -44,7 +46,7 @@ pub(crate) async fn read_back(
     let Some(verify) = &subject.tool.verify else {
         return Verification::UNSUPPORTED;
     };
-    let (arguments, request) = match prepare(verify, reader.rules, subject) {
+    let (arguments, way) = match prepare(verify, reader.rules, subject) {
         Ok(prepared) => prepared,
         Err(why) => return failure(&why),
     };
@@ -58,16 +60,22 @@ pub(crate) async fn read_back(
             sleep(Duration::from_millis(verify.delay_ms.into())).await;
         }
         reads = reads.saturating_add(1);
-        last = match read(vault, reader, &request).await {
-            Ok(answer) => readback::shown(&verify.read, &arguments, answer.status, &answer.body),
-            Err(why) => {
-                // Its words may be a server's, and what a finding says reaches the agent.
-                tracing::info!(session = %reader.session, label = %reader.label, why, "not read back");
-                Shown {
-                    finding: Finding::Unobservable,
-                    why: "the read got no whole answer".into(),
-                }
+        last = match &way {
+            Way::Command(command) => {
+                let told = readback::told(subject.name, &arguments);
+                check::run(vault, reader, subject.name, command, told).await
             }
+            Way::Read(expected, request) => match read(vault, reader, request).await {
+                Ok(answer) => readback::shown(expected, &arguments, answer.status, &answer.body),
+                Err(why) => {
+                    // Its words may be a server's, and what a finding says reaches the agent.
+                    tracing::info!(session = %reader.session, label = %reader.label, why, "not read back");
+                    Shown {
+                        finding: Finding::Unobservable,
+                        why: "the read got no whole answer".into(),
+                    }
+                }
+            },
         };
         match last.finding {
             Finding::Verified | Finding::VerifierFailure => break,
@@ -121,11 +129,17 @@ pub(crate) async fn read(
     }
 }
 
-fn prepare(
-    verify: &Verify,
+/// How it is looked.
+enum Way<'a> {
+    Command(&'a Command),
+    Read(&'a Read, Box<HttpRequest>),
+}
+
+fn prepare<'a>(
+    verify: &'a Verify,
     rules: &Credential,
     subject: Subject<'_>,
-) -> Result<(Arguments, HttpRequest), String> {
+) -> Result<(Arguments, Way<'a>), String> {
     let arguments = match subject.answer {
         Some(answer) => readback::capture(verify, subject.arguments, answer)
             .map_err(|error| error.to_string())?,
@@ -134,11 +148,15 @@ fn prepare(
             return Err("it is read back by what the effect answered, which is not known".into());
         }
     };
-    let request = readback::request(&verify.read, &arguments).map_err(|error| error.to_string())?;
+    let read = match &verify.look {
+        Look::Command(command) => return Ok((arguments, Way::Command(command))),
+        Look::Read(read) => read,
+    };
+    let request = readback::request(read, &arguments).map_err(|error| error.to_string())?;
     // The policy was held to it when it was compiled: this is the second key.
     floor::check(&rules.floor, &request).map_err(|error| error.to_string())?;
     accept::fits(&request).map_err(|error| error.to_string())?;
-    Ok((arguments, request))
+    Ok((arguments, Way::Read(read, Box::new(request))))
 }
 
 fn failure(why: &str) -> Verification {

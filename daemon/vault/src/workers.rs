@@ -44,7 +44,7 @@ const AGE_MAX: Duration = Duration::from_secs(300);
 
 type Key = (SessionId, CredentialLabel);
 type Slot = Rc<Mutex<Option<Rc<Worker>>>>;
-type Started = Result<(OwnedFd, OwnedFd), String>;
+pub(crate) type Started = Result<(OwnedFd, OwnedFd), String>;
 
 /// Every worker.
 #[derive(Debug, Default)]
@@ -125,8 +125,6 @@ impl Workers {
             .map_err(NoWorker::Egress)?;
         let each: BTreeSet<SocketAddr> = addresses.values().flatten().copied().collect();
         let order = means.custodyd.number();
-        let (started, start) = oneshot::channel();
-        drop(self.starting.borrow_mut().insert(order, started));
         let (label, egress) = (wanted.label.clone(), each.into_iter().collect());
         let asked = if wanted.session == NO_SESSION {
             VaultOrder::Recover {
@@ -143,20 +141,10 @@ impl Workers {
                 egress,
             }
         };
-        let outcome = match means.custodyd.order(&asked).await {
-            Ok(()) => timeout(START, start).await,
-            Err(error) => Ok(Ok(Err(error.to_string()))),
-        };
-        drop(self.starting.borrow_mut().remove(&order));
-        let (channel, pid) = match outcome {
-            Ok(Ok(Ok(fds))) => fds,
-            Ok(Ok(Err(why))) => return Err(not_started(reason::plain(&why))),
-            Ok(Err(_dropped)) => return Err(not_started("the session ended".into())),
-            Err(_late) => {
-                // It may come later: then it is ended, see `started`.
-                return Err(not_started("custodyd did not answer in time".into()));
-            }
-        };
+        let (channel, pid) = self
+            .ordered(order, &asked, means.custodyd)
+            .await
+            .map_err(not_started)?;
         let end = |why| {
             means.custodyd.order_or_lose(&VaultOrder::Stop { order });
             not_started(why)
@@ -178,6 +166,28 @@ impl Workers {
             addresses,
         };
         Worker::begin(start, channel, pid).await.map_err(end)
+    }
+
+    /// The channel and the pidfd of what custodyd starts on an order.
+    pub(crate) async fn ordered(
+        &self,
+        order: u64,
+        asked: &VaultOrder,
+        custodyd: &Custodyd,
+    ) -> Started {
+        let (started, start) = oneshot::channel();
+        drop(self.starting.borrow_mut().insert(order, started));
+        let outcome = match custodyd.order(asked).await {
+            Ok(()) => timeout(START, start).await,
+            Err(error) => Ok(Ok(Err(error.to_string()))),
+        };
+        drop(self.starting.borrow_mut().remove(&order));
+        match outcome {
+            Ok(Ok(started)) => started.map_err(|why| reason::plain(&why)),
+            Ok(Err(_dropped)) => Err("the session ended".into()),
+            // It may come later: then it is ended, see `started`.
+            Err(_late) => Err("custodyd did not answer in time".into()),
+        }
     }
 
     /// custodyd answered an order to start.

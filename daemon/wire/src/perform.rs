@@ -1,4 +1,5 @@
-//! vault ↔ effect: one credential, then rendered effects. And the resolver role.
+//! vault ↔ effect: one credential, then rendered effects. And the roles without a credential: resolver,
+//! and verifier.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,7 +15,7 @@ use crate::{
     agent::{ARGUMENTS_CAP, RESULT_CAP},
 };
 
-/// The descriptor of this channel in an effect worker and in the resolver.
+/// The descriptor of this channel in an effect worker, in the resolver and in a verifier.
 pub const CHANNEL_FD: i32 = 3;
 
 /// vault → effect.
@@ -164,6 +165,46 @@ pub struct Passed {
 impl Message for Answer {
     const CAP: usize = RESULT_CAP + (64 << 10);
     const KIND: u8 = 51;
+}
+
+/// vault → verifier, once: run the policy's program.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Check {
+    /// What it reads on standard input (`gate::readback::told`).
+    pub told: Vec<u8>,
+    /// How long it may take, in milliseconds; then it is killed.
+    pub timeout_ms: u32,
+}
+
+impl Message for Check {
+    const CAP: usize = ARGUMENTS_CAP * 2 + (64 << 10);
+    const KIND: u8 = 54;
+}
+
+/// verifier → vault: how the program ended.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub enum Checked {
+    /// By itself.
+    Exited {
+        /// Its exit status.
+        status: u8,
+        /// What it wrote on standard error, at most [`CHECKED_WORDS_MAX`] bytes: for the operator's log, and
+        /// for nobody else.
+        words: Vec<u8>,
+    },
+    /// It did not, and says nothing.
+    Failed {
+        /// Why.
+        why: String,
+    },
+}
+
+/// The most bytes of a verifying program's standard error that are kept.
+pub const CHECKED_WORDS_MAX: usize = 1 << 10;
+
+impl Message for Checked {
+    const CAP: usize = 8 << 10;
+    const KIND: u8 = 55;
 }
 
 /// vault → resolver.

@@ -399,6 +399,18 @@ pub enum VaultOrder {
         /// Where it may connect, and nowhere else: at most [`EGRESS_MAX`].
         egress: Vec<SocketAddr>,
     },
+    /// Start the program that verifies a tool's effects, as the policy names it: a worker without a
+    /// credential and without a network, answered as one.
+    Verify {
+        /// Numbered by the vault.
+        order: u64,
+        /// For which session; [`NO_SESSION`] for what an earlier run of the vault left open.
+        session: SessionId,
+        /// Under which policy.
+        policy: PolicyName,
+        /// Of which tool.
+        tool: ToolName,
+    },
     /// End a worker.
     Stop {
         /// The number of the order that started it.

@@ -19,7 +19,7 @@ use serde::{
 pub(super) use self::{
     argument::{ArgumentTable, AuthorityName, KindName, Typed},
     tool::{HintsTable, RequestTable, SelectorTable, ToolTable},
-    verify::{PreconditionTable, ReadTable, VerifyTable},
+    verify::{PreconditionTable, ReadTable, VerifyTable, answer_max_bytes, status},
 };
 use crate::{
     address::Addresses,

@@ -141,7 +141,7 @@ pub use tool::{
     Argument, Authority, Branch, Commit, Confirm, Hints, Links, OnTaint, OriginClass, Rate,
     Recipients, Release, Risk, Role, Selector, Tool, Total,
 };
-pub use verify::{Capture, Read, Verify};
+pub use verify::{Capture, Command, Look, Read, Verify};
 
 /// The version of the format, of the file and of the compiled bytes.
 pub const FORMAT: u32 = 1;

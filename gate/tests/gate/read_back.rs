@@ -2,8 +2,8 @@
 
 use gate::{
     id::PolicyName,
-    policy::Policy,
-    readback::{capture, shown},
+    policy::{Look, Policy, Read, Verify},
+    readback::{capture, shown, shown_by_command, told},
     record::Finding,
 };
 
@@ -144,6 +144,13 @@ fn a_read_back_needs_get_on_the_floor() {
     assert!(why.contains("method GET is not in the floor"), "{why}");
 }
 
+fn read(verify: &Verify) -> &Read {
+    match &verify.look {
+        Look::Read(read) => read,
+        Look::Command(_) => panic!("{verify:?}"),
+    }
+}
+
 fn arguments(text: &str) -> gate::request::Arguments {
     let gate::json::Value::Object(members) = json(text) else {
         panic!("{text}")
@@ -193,13 +200,13 @@ fn nothing_is_converted_between_a_call_and_what_is_shown() {
         ("null", Finding::Mismatched),
         ("", Finding::VerifierFailure),
     ] {
-        let shown = shown(&verify.read, &call, 200, body.as_bytes());
+        let shown = shown(read(verify), &call, 200, body.as_bytes());
         assert_eq!(shown.finding, finding, "{body}: {}", shown.why);
     }
     // What the call does not carry is expected nowhere.
     let call = arguments(r#"{"text":"1"}"#);
     let shown = shown(
-        &verify.read,
+        read(verify),
         &call,
         200,
         br#"{"text":"1","page":9,"state":[1]}"#,
@@ -223,6 +230,91 @@ fn a_captured_value_has_its_type_and_bounds_or_is_none() {
     ] {
         let why = capture(verify, &call, answer.as_bytes()).unwrap_err();
         assert!(!why.to_string().contains('7'), "{why}");
+    }
+}
+
+const COMMAND: &str = "command = [\"/usr/local/lib/has-note\", \"--strict\"]\n";
+
+#[test]
+fn a_program_that_verifies_survives_its_compiled_form_and_is_told_the_call_and_what_was_captured() {
+    let text = format!(
+        "{COMMAND}reads = [\"/srv/notes\"]\ntimeout_ms = 900\ntries = 2\n\
+         capture.id = {{ pointer = \"/id\", type = \"integer\" }}"
+    );
+    let policy = compile(&text).unwrap();
+    assert_eq!(Policy::from_bytes(&policy.to_bytes()).unwrap(), policy);
+    let verify = policy.tools()["note"].verify.as_ref().unwrap();
+    let Look::Command(command) = &verify.look else {
+        panic!("{verify:?}")
+    };
+    assert_eq!(command.argv, ["/usr/local/lib/has-note", "--strict"]);
+    assert_eq!(command.reads, ["/srv/notes"]);
+    assert_eq!((command.timeout_ms, verify.tries), (900, 2));
+    let call = arguments(r#"{"text":"x\n\"y"}"#);
+    let all = capture(verify, &call, br#"{"id":7}"#).unwrap();
+    let (name, _) = policy.tools().first_key_value().unwrap();
+    assert_eq!(
+        String::from_utf8(told(name, &all)).unwrap(),
+        r#"{"arguments":{"id":7,"text":"x\n\"y"},"format":"custody-verify/1","tool":"note"}"#
+    );
+}
+
+#[test]
+fn a_program_that_verifies_says_one_of_four_things_and_none_of_its_own_words() {
+    for (status, finding) in [
+        (0, Finding::Verified),
+        (1, Finding::Mismatched),
+        (2, Finding::Unobservable),
+        (3, Finding::VerifierFailure),
+        (127, Finding::VerifierFailure),
+        (255, Finding::VerifierFailure),
+    ] {
+        let shown = shown_by_command(status);
+        assert_eq!(shown.finding, finding, "{status}");
+        assert_eq!(shown.why.is_empty(), status == 0, "{status}");
+    }
+}
+
+#[test]
+fn a_program_that_verifies_is_named_whole_and_is_no_read_besides() {
+    for (verify, said) in [
+        (String::new(), "write `url`"),
+        (format!("{COMMAND}{GOOD}"), "write `url`"),
+        (format!("{COMMAND}status = 200"), "write `url`"),
+        (format!("{GOOD}reads = [\"/srv\"]"), "write `url`"),
+        ("command = []".into(), "by an absolute path"),
+        ("command = [\"verify\"]".into(), "by an absolute path"),
+        (
+            "command = [\"/usr/bin/../sbin/x\"]".into(),
+            "by an absolute path",
+        ),
+        ("command = [\"/\"]".into(), "by an absolute path"),
+        (
+            "command = [\"/bin/x\", \"a\\u0000b\"]".into(),
+            "by an absolute path",
+        ),
+        (
+            format!("command = [\"/bin/x\", {:?}]", "x".repeat(4_097)),
+            "by an absolute path",
+        ),
+        (
+            format!("{COMMAND}reads = [\"notes\"]"),
+            "files and folders by absolute paths",
+        ),
+        (
+            format!("{COMMAND}reads = [\"/\"]"),
+            "files and folders by absolute paths",
+        ),
+        (format!("{COMMAND}timeout_ms = 0"), "must be 1 to 600000"),
+        (
+            format!(
+                "{COMMAND}settles_ms = 5\ncapture.id = {{ pointer = \"/t\", type = \"string\" }}"
+            ),
+            "what is in doubt has no answer",
+        ),
+    ] {
+        let why = compile(&verify).unwrap_err();
+        assert!(why.contains(said), "{verify}\n{why}");
     }
 }
 

@@ -10,7 +10,7 @@ use custody_config::{CredentialSource, Untrusted, root_owned};
 use custody_wire::doctor;
 use gate::{
     id::{CredentialLabel, NameError, PolicyName},
-    policy::{Policy, PolicyError},
+    policy::{Look, Policy, PolicyError},
 };
 
 /// The policies by name.
@@ -76,6 +76,19 @@ pub enum PoliciesError {
     Unnamed {
         /// The file.
         path: PathBuf,
+    },
+    /// Others than root may change a program that it names.
+    #[error(
+        "policy file `{path}` has effects verified by `{program}`, which is not trusted; name a program of \
+         root's by the path that no link is in"
+    )]
+    Verifier {
+        /// The file.
+        path: PathBuf,
+        /// The program.
+        program: String,
+        /// Why.
+        source: Untrusted,
     },
     /// Others than root may change it.
     #[error("policy file `{path}` is not trusted")]
@@ -145,6 +158,11 @@ pub fn compile(
                 label: label.clone(),
             });
         }
+        verifiers(&policy).map_err(|(program, source)| PoliciesError::Verifier {
+            path,
+            program,
+            source,
+        })?;
         policies.insert(name, policy);
     }
     unnamed(folder, &policies)?;
@@ -152,6 +170,18 @@ pub fn compile(
         tracing::warn!(folder = %folder.display(), "no policy: no session can be started");
     }
     Ok(policies)
+}
+
+/// What says of an effect that it is there is root's alone to change.
+fn verifiers(policy: &Policy) -> Result<(), (String, Untrusted)> {
+    for tool in policy.tools().values() {
+        if let Some(Look::Command(command)) = tool.verify.as_ref().map(|it| &it.look) {
+            for program in command.argv.iter().take(1) {
+                root_owned(Path::new(program)).map_err(|error| (program.clone(), error))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The operator's rules in `folder`, which a policy names. They are carried, and read by the gate alone: root

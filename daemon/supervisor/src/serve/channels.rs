@@ -112,6 +112,12 @@ impl Custodyd {
                         egress,
                     } => self.start_recovery(order, &policy, &label, &egress),
                     VaultOrder::Stop { order } => self.stop_worker(order),
+                    VaultOrder::Verify {
+                        order,
+                        session,
+                        policy,
+                        tool,
+                    } => self.start_verifier(order, session, &policy, &tool),
                 }
             }
             // It has no channel to us.

@@ -5,8 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use custody_config::Notify;
 use custody_wire::launch::{Kind, Network, Plan, Role, Service as Program};
+use gate::policy::Command;
 use nix::{
     fcntl::{OFlag, open},
     sys::stat::Mode,
@@ -58,7 +58,7 @@ impl Custodyd {
                     // The file alone: credentials may lie beside it.
                     read: self.config_path.iter().cloned().chain([policies]).collect(),
                     write: vec![approvals],
-                    execute: notifier(&self.checked.config.notify),
+                    execute: runs(self.checked.config.notify.command.first()),
                     network: Network::None,
                 }
             }
@@ -133,6 +133,23 @@ impl Custodyd {
         plan(Ids::same(uid), program, 1)
     }
 
+    /// What runs a policy's verifying program: that, the system's own programs, and what the policy lets it
+    /// read. It holds nothing and reaches nothing.
+    pub(super) fn verifier_plan(&self, uid: u32, command: &Command) -> Plan {
+        let program = Program {
+            program: self.program("custody-effect"),
+            arguments: ["--check".into()]
+                .into_iter()
+                .chain(command.argv.iter().cloned())
+                .collect(),
+            read: command.reads.iter().map(PathBuf::from).collect(),
+            write: Vec::new(),
+            execute: runs(command.argv.first()),
+            network: Network::None,
+        };
+        plan(Ids::same(uid), program, 1)
+    }
+
     fn program(&self, name: &str) -> PathBuf {
         self.checked.programs.path(name)
     }
@@ -155,9 +172,9 @@ fn arguments(pairs: &[(&str, &Path)]) -> Vec<String> {
         .collect()
 }
 
-/// What the program of `[notify]` needs, if there is one: itself, and the system's own.
-fn notifier(notify: &Notify) -> Vec<PathBuf> {
-    match notify.command.first() {
+/// What a program of the operator's needs, if there is one: itself, and the system's own.
+fn runs(program: Option<&String>) -> Vec<PathBuf> {
+    match program {
         Some(program) => vec![program.into(), "/usr".into()],
         None => Vec::new(),
     }

@@ -1,4 +1,5 @@
-//! Effect workers: one for each credential in use of a session, each with an egress of its own.
+//! Effect workers: one for each credential in use of a session, each with an egress of its own; and one for
+//! each run of a policy's verifying program.
 
 use std::{
     net::SocketAddr,
@@ -13,7 +14,8 @@ use custody_wire::{
 };
 use gate::{
     floor::Floor,
-    id::{CredentialLabel, PolicyName, SessionId},
+    id::{CredentialLabel, PolicyName, SessionId, ToolName},
+    policy::{Command, Look},
 };
 
 use super::{Custodyd, Part, say::chain, services::Service, standing};
@@ -25,9 +27,19 @@ pub(super) struct Worker {
     session: SessionId,
     policy: PolicyName,
     label: CredentialLabel,
+    network: bool,
     process: u64,
     /// The vault's end, until it is handed over.
     for_vault: Option<OwnedFd>,
+}
+
+/// What a worker is for.
+#[derive(Clone, Copy, Debug)]
+enum Job<'a> {
+    /// The effects of one credential, at these addresses.
+    Perform(&'a [SocketAddr]),
+    /// To run a policy's verifying program.
+    Verify(&'a Command),
 }
 
 impl Worker {
@@ -56,7 +68,9 @@ impl Custodyd {
             .map(|session| session.policy.clone());
         let started = open
             .ok_or_else(|| "the session does not run".into())
-            .and_then(|policy| self.try_start_worker(order, session, &policy, label, egress));
+            .and_then(|policy| {
+                self.try_start_worker(order, session, &policy, label, Job::Perform(egress))
+            });
         self.or_no_worker(order, session, label, started);
     }
 
@@ -68,8 +82,51 @@ impl Custodyd {
         label: &CredentialLabel,
         egress: &[SocketAddr],
     ) {
-        let started = self.try_start_worker(order, NO_SESSION, policy, label, egress);
+        let job = Job::Perform(egress);
+        let started = self.try_start_worker(order, NO_SESSION, policy, label, job);
         self.or_no_worker(order, NO_SESSION, label, started);
+    }
+
+    /// The program that verifies a tool's effects: a worker that holds nothing and goes nowhere.
+    pub(super) fn start_verifier(
+        &mut self,
+        order: u64,
+        session: SessionId,
+        policy: &PolicyName,
+        tool: &ToolName,
+    ) {
+        let found = self.checked.policies.get(policy).and_then(|policy| {
+            let tool = policy.tools().get(tool)?;
+            match &tool.verify.as_ref()?.look {
+                Look::Command(command) => Some((tool.credential.clone(), command.clone())),
+                Look::Read(_) => None,
+            }
+        });
+        let Some((label, command)) = found else {
+            let why = format!("policy `{policy}` has no program that verifies `{tool}`");
+            self.no_worker(order, why);
+            return;
+        };
+        let runs = session == NO_SESSION
+            || self
+                .sessions
+                .get(&session)
+                .is_some_and(|it| it.is_running() && it.policy == *policy);
+        let started = if runs {
+            let job = Job::Verify(&command);
+            self.try_start_worker(order, session, policy, &label, job)
+        } else {
+            Err("the session does not run".into())
+        };
+        self.or_no_worker(order, session, &label, started);
+    }
+
+    fn no_worker(&mut self, order: u64, why: String) {
+        self.tell(
+            Service::Vault,
+            &VaultNotice::WorkerRefused { order, why },
+            &[],
+        );
     }
 
     fn or_no_worker(
@@ -81,11 +138,7 @@ impl Custodyd {
     ) {
         if let Err(why) = started {
             tracing::warn!(%session, %label, why, "no worker");
-            self.tell(
-                Service::Vault,
-                &VaultNotice::WorkerRefused { order, why },
-                &[],
-            );
+            self.no_worker(order, why);
         }
     }
 
@@ -95,7 +148,7 @@ impl Custodyd {
         session: SessionId,
         policy: &PolicyName,
         label: &CredentialLabel,
-        egress: &[SocketAddr],
+        job: Job<'_>,
     ) -> Result<(), String> {
         let said = |error: &dyn std::error::Error| chain(error);
         if let Some(what) = self.revocations.hinders(session, policy, label) {
@@ -109,7 +162,13 @@ impl Custodyd {
             .map(|credential| &credential.floor);
         let floor =
             floor.ok_or_else(|| format!("policy `{policy}` has no credential `{label}`"))?;
-        within(floor, egress)?;
+        let egress = match job {
+            Job::Perform(egress) => {
+                within(floor, egress)?;
+                egress
+            }
+            Job::Verify(_) => &[],
+        };
         if self.workers.contains_key(&order) {
             return Err(format!("order {order} was given before"));
         }
@@ -127,7 +186,12 @@ impl Custodyd {
             order,
             run: self.vault_run,
         };
-        self.know(cgroup.id(), format!("worker {label} of session {session}"));
+        let what = match job {
+            Job::Perform(_) => "worker",
+            Job::Verify(_) => "verifier",
+        };
+        let name = format!("{what} {label} of session {session}");
+        self.know(cgroup.id(), name.clone());
         // Before it is born: there is no moment with more, and none with less.
         let admitted = self.hooks.admit(cgroup.id(), egress, &[]);
         let pair = channel::pair_stream();
@@ -142,8 +206,10 @@ impl Custodyd {
                 return Err(said(&error));
             }
         };
-        let plan = self.worker_plan(uid);
-        let name = format!("worker {label} of session {session}");
+        let plan = match job {
+            Job::Perform(_) => self.worker_plan(uid),
+            Job::Verify(command) => self.verifier_plan(uid, command),
+        };
         match Process::start(
             &self.checked.programs,
             cgroup,
@@ -158,6 +224,7 @@ impl Custodyd {
                     session,
                     policy: policy.clone(),
                     label: label.clone(),
+                    network: matches!(job, Job::Perform(_)),
                     process,
                     for_vault: Some(for_vault),
                 };
@@ -181,16 +248,13 @@ impl Custodyd {
             tracing::warn!(order, why, "no worker");
             self.workers.remove(&order);
             self.kill_number(number);
-            self.tell(
-                Service::Vault,
-                &VaultNotice::WorkerRefused { order, why },
-                &[],
-            );
+            self.no_worker(order, why);
         }
     }
 
     fn hand_over(&mut self, number: u64, order: u64, report: &Report) -> Result<(), String> {
-        sealed(report, true)?;
+        let network = self.workers.get(&order).is_none_or(|it| it.network);
+        sealed(report, network)?;
         self.hooks_stand(Group::Workers)?;
         let (_, process) = self.processes.get_mut(&number).ok_or("it is gone")?;
         process.go().map_err(|error| chain(&error))?;
@@ -210,14 +274,7 @@ impl Custodyd {
 
     pub(super) fn worker_ended(&mut self, order: u64, run: u32) {
         if run == self.vault_run && self.workers.remove(&order).is_some() {
-            self.tell(
-                Service::Vault,
-                &VaultNotice::WorkerRefused {
-                    order,
-                    why: "the worker ended".into(),
-                },
-                &[],
-            );
+            self.no_worker(order, "the worker ended".into());
         }
     }
 

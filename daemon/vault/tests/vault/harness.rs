@@ -276,6 +276,34 @@ pointer = "/id"
 type = "string"
 max_length = 20
 
+[tools.filed]
+description = "Writes a note that a program of the operator's looks for."
+credential = "api"
+risk = "write"
+
+[tools.filed.request]
+method = "POST"
+url = "http://127.0.0.1:{port}/v1/messages"
+body = {{ text = "{{text}}" }}
+timeout_ms = 300
+
+[tools.filed.arguments.text]
+authority = "payload"
+type = "string"
+max_length = 100
+
+[tools.filed.verify]
+command = ["/bin/sh", "-c", '''{VERIFIER}''']
+tries = 2
+delay_ms = 10
+timeout_ms = 2000
+lock_on_mismatch = true
+
+[tools.filed.verify.capture.id]
+pointer = "/id"
+type = "string"
+max_length = 20
+
 [tools.pay]
 description = "Pays under a reference of the caller's."
 credential = "api"
@@ -955,6 +983,11 @@ fn resolver(names: &Names) -> OwnedFd {
     theirs
 }
 
+/// What looks for a note of `filed`: its text says what it finds.
+const VERIFIER: &str = "read -r told; case $told in \
+    *'\"id\":\"n0\",\"text\":\"there\"'*'\"tool\":\"filed\"'*) exit 0;; *gone*) exit 1;; *blind*) exit 2;; \
+    *hang*) exec sleep 30;; *) echo SECRET-WORDS >&2; exit 9;; esac";
+
 /// custodyd's side: starts a real worker, in a thread of its own, for each order.
 fn heed_orders(custodyd: OwnedFd, seen: &Arc<Mutex<Seen>>) {
     let seen = Arc::clone(seen);
@@ -980,6 +1013,19 @@ fn heed_orders(custodyd: OwnedFd, seen: &Arc<Mutex<Seen>>) {
                         None => work_until(ours, killed),
                     }));
                     // Any descriptor stands for the pidfd: the vault only holds it.
+                    let pid = OwnedFd::from(File::open("/dev/null").unwrap());
+                    notify(&custodyd, &VaultNotice::Worker { order }, &[&theirs, &pid]);
+                }
+                VaultOrder::Verify { order, .. } => {
+                    if let Some(why) = seen.refuse.clone() {
+                        notify(&custodyd, &VaultNotice::WorkerRefused { order, why }, &[]);
+                        continue;
+                    }
+                    let (ours, theirs) = channel::pair_stream().unwrap();
+                    let program = ["/bin/sh", "-c", VERIFIER].map(Into::into);
+                    drop(thread::spawn(move || {
+                        custody_effect::check::serve(ours, &program)
+                    }));
                     let pid = OwnedFd::from(File::open("/dev/null").unwrap());
                     notify(&custodyd, &VaultNotice::Worker { order }, &[&theirs, &pid]);
                 }

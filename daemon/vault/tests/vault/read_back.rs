@@ -170,6 +170,48 @@ fn a_target_that_shows_nothing_is_unobservable_and_one_that_makes_no_sense_fails
 }
 
 #[test]
+fn the_policys_program_says_what_it_finds_and_none_of_its_words_go_further() {
+    for (text, finding, reads) in [
+        ("there", Finding::Verified, 1),
+        ("gone", Finding::Mismatched, 2),
+        ("blind", Finding::Unobservable, 2),
+        ("odd", Finding::VerifierFailure, 1),
+        ("hang", Finding::VerifierFailure, 1),
+    ] {
+        run(notes(Keeps::All), async |mut bench| {
+            let wish = bench.wish("filed", serde_json::json!({ "text": text }));
+            let answer = bench.ask(&wish).await;
+            let verification = found(&bench, answer);
+            assert_eq!(
+                (verification.finding, verification.reads),
+                (finding, reads),
+                "{text}"
+            );
+            // The server is asked for nothing, and each run is ended.
+            assert_eq!(bench.server.received().len(), 1);
+            let again = bench.wish("filed", serde_json::json!({ "text": "there" }));
+            let locked = matches!(bench.ask(&again).await, Answer::Refused { .. });
+            assert_eq!(locked, finding == Finding::Mismatched, "{text}");
+        });
+    }
+}
+
+#[test]
+fn a_program_that_cannot_be_started_fails_the_verifier_and_the_effect_stands() {
+    run(notes(Keeps::All), async |mut bench| {
+        // A worker is there before custodyd starts nothing more.
+        let first = bench.wish("filed", serde_json::json!({ "text": "there" }));
+        assert!(matches!(bench.ask(&first).await, Answer::Done { .. }));
+        bench.seen.lock().unwrap().refuse = Some("every uid is in use".into());
+        let wish = bench.wish("filed", serde_json::json!({ "text": "there" }));
+        let answer = bench.ask(&wish).await;
+        let verification = found(&bench, answer);
+        assert_eq!(verification.finding, Finding::VerifierFailure);
+        assert!(!verification.why().contains("uid"), "{verification:?}");
+    });
+}
+
+#[test]
 fn an_answer_without_the_value_that_it_is_read_back_by_fails_the_verifier_and_reads_nothing() {
     for body in [
         "{}",

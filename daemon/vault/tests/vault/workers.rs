@@ -17,7 +17,8 @@ fn egress(bench: &Bench) -> Vec<Vec<SocketAddr>> {
         VaultOrder::Head(_)
         | VaultOrder::Locked { .. }
         | VaultOrder::Recover { .. }
-        | VaultOrder::Stop { .. } => None,
+        | VaultOrder::Stop { .. }
+        | VaultOrder::Verify { .. } => None,
     });
     starts.collect()
 }

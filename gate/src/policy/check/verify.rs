@@ -6,7 +6,8 @@ use super::{kind, range, request};
 use crate::{
     id::ArgumentName,
     policy::{
-        Argument, Credential, Kind, Precondition, Problem, Read, Rules, Tool, Verify, error::Fault,
+        Argument, Command, Credential, Kind, Look, Precondition, Problem, Read, Rules, Tool,
+        Verify, error::Fault,
     },
     request::{IF_MATCH, Method},
     template::Text,
@@ -51,7 +52,43 @@ pub(super) fn verify(tool: &Tool, verify: &Verify, credential: &Credential) -> R
         Some(argument) => Some((&argument.kind, argument.optional)),
         None => verify.captures.get(name).map(|it| (&it.kind, false)),
     };
-    read(tool, &verify.read, credential, &known)
+    match &verify.look {
+        Look::Command(it) => command(it),
+        Look::Read(it) => read(tool, it, credential, &known),
+    }
+}
+
+/// The longest argument of a verifying program, or path that it reads (PATH_MAX, limits.h).
+const WORD_MAX: usize = 4_096;
+
+/// The most of them.
+const WORDS_MAX: usize = 64;
+
+fn command(command: &Command) -> Result<(), Fault> {
+    range(command.timeout_ms, 1, 600_000, &["timeout_ms"])?;
+    let is_word = |it: &String| it.len() <= WORD_MAX && !it.contains('\0');
+    let argv_fits = command.argv.len() <= WORDS_MAX && command.argv.iter().all(is_word);
+    if !argv_fits || !command.argv.first().is_some_and(|it| is_plain_path(it)) {
+        return Err(Problem::Verify {
+            why: "name a program by an absolute path without `.` and `..`, then its arguments, each of at most \
+                  4096 bytes: `command = [\"/usr/local/lib/verify-note\"]`",
+        }
+        .at(&["command"]));
+    }
+    let reads = &command.reads;
+    if reads.len() > WORDS_MAX || !reads.iter().all(|it| is_word(it) && is_plain_path(it)) {
+        return Err(Problem::Verify {
+            why: "name files and folders by absolute paths without `.` and `..`",
+        }
+        .at(&["reads"]));
+    }
+    Ok(())
+}
+
+/// An absolute path that leads where it says: no empty part, no `.`, no `..`, and not all of the host.
+fn is_plain_path(path: &str) -> bool {
+    path.strip_prefix('/')
+        .is_some_and(|rest| rest.split('/').all(|part| !matches!(part, "" | "." | "..")))
 }
 
 pub(super) fn precondition(

@@ -25,17 +25,30 @@ pub(in crate::policy) struct VerifyTable {
     #[serde(default = "tries")]
     pub(in crate::policy) tries: u32,
 
-    #[serde(default = "answer_max_bytes")]
-    pub(in crate::policy) answer_max_bytes: u32,
-    #[serde(default)]
-    pub(in crate::policy) expect: BTreeMap<Pointer, Value>,
-    #[serde(default)]
-    pub(in crate::policy) headers: BTreeMap<String, String>,
-    #[serde(default = "status")]
-    pub(in crate::policy) status: u16,
     #[serde(default = "timeout_ms")]
     pub(in crate::policy) timeout_ms: u32,
-    pub(in crate::policy) url: String,
+
+    // By a read.
+    pub(in crate::policy) answer_max_bytes: Option<u32>,
+    pub(in crate::policy) expect: Option<BTreeMap<Pointer, Value>>,
+    pub(in crate::policy) headers: Option<BTreeMap<String, String>>,
+    pub(in crate::policy) status: Option<u16>,
+    pub(in crate::policy) url: Option<String>,
+
+    // By a program.
+    pub(in crate::policy) command: Option<Vec<String>>,
+    pub(in crate::policy) reads: Option<Vec<String>>,
+}
+
+impl VerifyTable {
+    /// Whether it has a key that speaks of a request.
+    pub(in crate::policy) fn has_request(&self) -> bool {
+        self.url.is_some()
+            || self.answer_max_bytes.is_some()
+            || self.expect.is_some()
+            || self.headers.is_some()
+            || self.status.is_some()
+    }
 }
 
 /// A read: the keys of [`VerifyTable`] that speak of the request alone.
@@ -128,7 +141,7 @@ const fn delay_ms() -> u32 {
     250
 }
 
-const fn status() -> u16 {
+pub(in crate::policy) const fn status() -> u16 {
     200
 }
 
@@ -137,6 +150,6 @@ const fn timeout_ms() -> u32 {
     5_000
 }
 
-const fn answer_max_bytes() -> u32 {
+pub(in crate::policy) const fn answer_max_bytes() -> u32 {
     64 << 10
 }

@@ -1,21 +1,21 @@
 //! Read-backs.
 
 use alloc::collections::BTreeMap;
+use core::mem;
 
 use super::{argument, request};
 use crate::{
     json::Value,
     policy::{
-        Capture, Pointer, Precondition, Problem, Read, Verify,
+        Capture, Command, Look, Pointer, Precondition, Problem, Read, Verify,
         error::Fault,
-        file::{PreconditionTable, ReadTable, VerifyTable},
+        file::{PreconditionTable, ReadTable, VerifyTable, answer_max_bytes, status},
     },
     template::{Body, Text},
 };
 
-pub(super) fn verify(table: VerifyTable) -> Result<Verify, Fault> {
-    let captures = table
-        .capture
+pub(super) fn verify(mut table: VerifyTable) -> Result<Verify, Fault> {
+    let captures = mem::take(&mut table.capture)
         .into_iter()
         .map(|(name, table)| {
             let (pointer, typed) = table.into_parts();
@@ -23,21 +23,41 @@ pub(super) fn verify(table: VerifyTable) -> Result<Verify, Fault> {
             Ok((name, Capture { kind, pointer }))
         })
         .collect::<Result<_, Fault>>()?;
+    let (delay_ms, lock_on_mismatch) = (table.delay_ms, table.lock_on_mismatch);
+    let (settles_ms, tries) = (table.settles_ms, table.tries);
     Ok(Verify {
         captures,
-        delay_ms: table.delay_ms,
-        lock_on_mismatch: table.lock_on_mismatch,
-        read: read(ReadTable {
-            answer_max_bytes: table.answer_max_bytes,
-            expect: table.expect,
-            headers: table.headers,
-            status: table.status,
-            timeout_ms: table.timeout_ms,
-            url: table.url,
-        })?,
-        settles_ms: table.settles_ms,
-        tries: table.tries,
+        delay_ms,
+        lock_on_mismatch,
+        look: look(table)?,
+        settles_ms,
+        tries,
     })
+}
+
+fn look(table: VerifyTable) -> Result<Look, Fault> {
+    let has_request = table.has_request();
+    match (table.command, table.url) {
+        (Some(argv), None) if !has_request => Ok(Look::Command(Command {
+            argv,
+            reads: table.reads.unwrap_or_default(),
+            timeout_ms: table.timeout_ms,
+        })),
+        (None, Some(url)) if table.reads.is_none() => read(ReadTable {
+            answer_max_bytes: table.answer_max_bytes.unwrap_or_else(answer_max_bytes),
+            expect: table.expect.unwrap_or_default(),
+            headers: table.headers.unwrap_or_default(),
+            status: table.status.unwrap_or_else(status),
+            timeout_ms: table.timeout_ms,
+            url,
+        })
+        .map(Look::Read),
+        _ => Err(Problem::Verify {
+            why: "write `url` with what must stand in its answer, or `command` with the files that it `reads`; \
+                  the keys of one are not those of the other",
+        }
+        .at(&[])),
+    }
 }
 
 pub(super) fn precondition(table: PreconditionTable) -> Result<Precondition, Fault> {
