@@ -150,7 +150,7 @@ fn a_wrong_start_says_what_is_wrong() {
     let (_ours, theirs) = channel::pair_stream().unwrap();
     let (success, said) = end(start(theirs, &["--verbose"]));
     assert!(
-        !success && said.contains("usage: custody-effect [--resolve]"),
+        !success && said.contains("usage: custody-effect [--resolve | --check PROGRAM"),
         "{said}"
     );
     let without = Command::new(env!("CARGO_BIN_EXE_custody-effect"))
