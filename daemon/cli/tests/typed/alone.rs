@@ -16,11 +16,13 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 
+use crate::ledger::ledger;
+
 /// What is run under the filter: the program and its arguments, one a line.
 const UNDER: &str = "CUSTODY_TEST_UNDER_FILTER";
 
-/// The command, and whether its report is in `{}`.
-const COMMANDS: [&[&str]; 5] = [
+/// The commands; `{}` is the file that they write.
+const COMMANDS: [&[&str]; 9] = [
     &["scan", "SCHEMAS/playwright-mcp.json", "--output", "{}"],
     &[
         "scan",
@@ -32,24 +34,30 @@ const COMMANDS: [&[&str]; 5] = [
     ],
     &[
         "scan",
-        "SCHEMAS/server-everything.json",
+        "SCHEMAS/mcp-server-time.json",
         "--redact-names",
         "--output",
         "{}",
     ],
-    &["policy", "check", "POLICIES/demo.toml"],
     &["scan", "SCHEMAS/none.json"],
+    &["audit", "LEDGER", "--output", "{}"],
+    &["audit", "LEDGER", "--format=json", "--output", "{}"],
+    &["ledger", "verify", "LEDGER"],
+    &["policy", "check", "POLICIES/demo.toml"],
+    &["quickstart"],
 ];
 
 #[test]
 fn what_works_on_files_opens_no_socket_and_starts_no_process() {
     let folder = tempfile::tempdir().unwrap();
+    let ledger = ledger();
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures");
     for (index, command) in COMMANDS.iter().enumerate() {
         let report = folder.path().join(index.to_string());
         let arguments = command.iter().map(|it| {
             it.replace("SCHEMAS", &format!("{fixtures}/mcp-schemas"))
                 .replace("POLICIES", &format!("{fixtures}/policies"))
+                .replace("LEDGER", ledger.folder.path().to_str().unwrap())
                 .replace("{}", report.to_str().unwrap())
         });
         let status = under_filter(Path::new(env!("CARGO_BIN_EXE_custody")), arguments);
@@ -58,11 +66,8 @@ fn what_works_on_files_opens_no_socket_and_starts_no_process() {
         } else {
             0
         };
-        assert_eq!(
-            (status.code(), status.signal()),
-            (Some(wanted), None),
-            "{command:?}"
-        );
+        let ended = (status.code(), status.signal());
+        assert_eq!(ended, (Some(wanted), None), "{command:?}");
         if command.contains(&"{}") {
             assert!(fs::metadata(&report).unwrap().len() > 500, "{command:?}");
         }

@@ -20,8 +20,8 @@ use crate::{offline::said, service::custody};
 /// What an agent may write to act on a terminal.
 const HOSTILE: &str = "\u{1b}]0;owned\u{7}\u{202e}";
 
-struct Ledger {
-    folder: tempfile::TempDir,
+pub(crate) struct Ledger {
+    pub(crate) folder: tempfile::TempDir,
     allowed: Place,
     receipt: Place,
 }
@@ -40,7 +40,7 @@ fn digest() -> Digest {
 }
 
 /// A session with a refused call, and one that was allowed, performed and recorded.
-fn ledger() -> Ledger {
+pub(crate) fn ledger() -> Ledger {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     for name in ["public", "decisions", "receipts"] {

@@ -32,13 +32,13 @@ pub(super) enum Nature {
 }
 
 /// Words of tools that keep secrets or access.
-const SECRETS: Words = Words(
+static SECRETS: Words = Words::of(
     "apikey auth cookie cookies credential credentials key keys login passphrase password passwords permission \
      permissions secret secrets token tokens",
 );
 
 /// What a description of a tool that runs code begins with.
-const RUNS: Words = Words(
+static RUNS: Words = Words::of(
     "compile compiles eval evaluate evaluates exec execute executes executing invoke invokes run running runs spawn \
      spawns",
 );

@@ -19,7 +19,10 @@ pub struct Branches {
 }
 
 /// Names of arguments that say what is done.
-const NAMES: Words = Words("action command method mode op operation task verb");
+static NAMES: Words = Words::of("action command method mode op operation task verb");
+
+/// What has more values than these is a list of things, and no list of actions.
+const CASES: usize = 100;
 
 /// The first argument of `schema` that chooses among branches.
 pub(super) fn of(schema: &Schema) -> Option<Branches> {
@@ -31,7 +34,7 @@ pub(super) fn of(schema: &Schema) -> Option<Branches> {
 }
 
 fn branches(argument: &Argument) -> Option<Branches> {
-    let choice = argument.choice.as_ref()?;
+    let choice = argument.choice.as_ref().filter(|it| it.0.len() <= CASES)?;
     let mut cases = Vec::with_capacity(choice.0.len());
     for value in &choice.0 {
         if let Value::Text(text) = value.as_ref() {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::{names::Name, vocabulary};
+use super::vocabulary;
 use crate::schema::{Argument, Words};
 
 /// Something that a schema hints at.
@@ -112,7 +112,19 @@ pub(super) fn of(argument: &Argument, results: &Results) -> BTreeSet<Hint> {
             add(&mut hints, Cue::Target, Source::Sample, word, Weight::Says);
         }
     }
-    for format in &argument.bounds.formats {
+    let bounds = &argument.bounds;
+    let cut = |text: &str| text.len() >= Words::MOST;
+    for (source, texts) in [
+        (Source::Format, &bounds.formats),
+        (Source::Pattern, &bounds.patterns),
+        (Source::Sample, &words.samples),
+    ] {
+        if texts.iter().any(|text| cut(text)) {
+            // Nobody looked at the rest.
+            add(&mut hints, Cue::LongText, source, "", Weight::Says);
+        }
+    }
+    for format in &bounds.formats {
         if vocabulary::is_sink_format(format) {
             add(
                 &mut hints,
@@ -131,7 +143,7 @@ pub(super) fn of(argument: &Argument, results: &Results) -> BTreeSet<Hint> {
             );
         }
     }
-    for pattern in &argument.bounds.patterns {
+    for pattern in &bounds.patterns {
         for (mark, cue) in PATTERNS {
             if pattern.contains(mark) {
                 add(&mut hints, cue, Source::Pattern, mark, Weight::Says);
@@ -229,12 +241,12 @@ fn heads(head: Option<&str>, source: Source, hints: &mut BTreeSet<Hint>) {
 }
 
 /// Words that end a noun phrase.
-const STOPS: vocabulary::Words = vocabulary::Words(
+static STOPS: vocabulary::Words = vocabulary::Words::of(
     "a an and as at by for from in into is of on or that the to used when where which whose with you",
 );
 
 /// Words that say that a text is looked for ("text to search for"), and so chooses what the effect is on.
-const LOOKED_FOR: vocabulary::Words = vocabulary::Words(
+static LOOKED_FOR: vocabulary::Words = vocabulary::Words::of(
     "filter find finds locate match matched matches matching search searched searches wait",
 );
 
@@ -242,20 +254,19 @@ const LOOKED_FOR: vocabulary::Words = vocabulary::Words(
 const PURPOSE: usize = 6;
 
 /// Words of prose that say code; the rest is the vocabulary of names.
-const CODE: vocabulary::Words =
-    vocabulary::Words("bash code command commands expression javascript python script shell sql");
+static CODE: vocabulary::Words = vocabulary::Words::of(
+    "bash code command commands expression javascript python script shell sql",
+);
 
 /// Words of prose that say where something goes, and are no words of names.
-const TARGETS: vocabulary::Words =
-    vocabulary::Words("bucket channel chat folder receiver repository target thread");
+static TARGETS: vocabulary::Words =
+    vocabulary::Words::of("bucket channel chat folder receiver repository target thread");
 
 fn cue(word: &str) -> Option<Cue> {
     if CODE.has(word) {
         return Some(Cue::Code);
     }
-    // "to" and "file" stand in any prose.
-    let name = Name::of(word);
-    if TARGETS.has(word) || (word != "to" && vocabulary::sink(&name).is_some()) {
+    if TARGETS.has(word) || vocabulary::is_sink_word(word) {
         return Some(Cue::Target);
     }
     vocabulary::is_selector(word).then_some(Cue::Selector)

@@ -14,7 +14,8 @@ use super::{
 use crate::schema::Argument;
 
 /// Formats of texts that say something, and of no more.
-const PROSE: Words = Words("html markdown md multiline plain rich-text richtext text textarea");
+static PROSE: Words =
+    Words::of("html markdown md multiline plain rich-text richtext text textarea");
 
 /// A text of at most so many characters says nothing: it is a code, a flag, a unit.
 const SHORT: i64 = 16;

@@ -39,31 +39,31 @@ impl Serialize for Tier {
 }
 
 /// Words of a tool's name, worst first: the first group of which one is in the name wins.
-const WORDS: [(Risk, Words); 5] = [
+static WORDS: [(Risk, Words); 5] = [
     (
         Risk::Execute,
-        Words(
+        Words::of(
             "bash cmd command eval evaluate exec execute javascript powershell python run script \
              shell spawn sql terminal",
         ),
     ),
     (
         Risk::Destructive,
-        Words(
+        Words::of(
             "clear delete destroy drop erase kill overwrite prune purge remove reset revoke \
              terminate trash truncate uninstall unlink wipe",
         ),
     ),
     (
         Risk::Financial,
-        Words(
+        Words::of(
             "bid billing buy charge checkout deposit donate invoice pay payment payout purchase \
              refund sell stake trade transfer withdraw",
         ),
     ),
     (
         Risk::Write,
-        Words(
+        Words::of(
             "add append approve archive assign book cancel click close comment commit copy create \
              deploy disable drag edit enable fill fork forward grant insert install invite lock make \
              merge modify move new open patch place post press publish push put register rename \
@@ -73,18 +73,17 @@ const WORDS: [(Risk, Words); 5] = [
     ),
     (
         Risk::Read,
-        Words("check count describe fetch find get list lookup read scan search show status view"),
+        Words::of(
+            "check count describe fetch find get list lookup read scan search show status view",
+        ),
     ),
 ];
 
 /// What `words` say, and the word that says it.
 pub(super) fn of<'a>(words: impl Iterator<Item = &'a str> + Clone) -> (Tier, Option<&'static str>) {
-    for (risk, group) in WORDS {
-        if let Some(word) = group
-            .iter()
-            .find(|word| words.clone().any(|it| it == *word))
-        {
-            return (Tier::Known(risk), Some(word));
+    for (risk, group) in &WORDS {
+        if let Some(word) = words.clone().find_map(|word| group.listed(word)) {
+            return (Tier::Known(*risk), Some(word));
         }
     }
     (Tier::Unknown, None)

@@ -1,26 +1,49 @@
 //! The words that say what an argument is.
 
+use std::{collections::HashSet, sync::OnceLock};
+
 use super::names::Name;
 
-/// Words, with a blank between two.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Words(pub(super) &'static str);
+/// Words, looked up by hash: a scan asks of every word of every description.
+#[derive(Debug)]
+pub(super) struct Words {
+    /// They, with a blank between two.
+    text: &'static str,
+    listed: OnceLock<HashSet<&'static str>>,
+    /// In the order in which they are written.
+    ordered: OnceLock<Vec<&'static str>>,
+}
 
 impl Words {
-    /// Whether `word` is one of them.
-    pub(super) fn has(self, word: &str) -> bool {
-        self.iter().any(|it| it == word)
+    pub(super) const fn of(text: &'static str) -> Self {
+        Self {
+            text,
+            listed: OnceLock::new(),
+            ordered: OnceLock::new(),
+        }
     }
 
-    /// Each of them.
-    pub(super) fn iter(self) -> impl Iterator<Item = &'static str> {
-        self.0.split(' ')
+    /// Whether `word` is one of them.
+    pub(super) fn has(&self, word: &str) -> bool {
+        self.listed(word).is_some()
+    }
+
+    /// The one that `word` is.
+    pub(super) fn listed(&self, word: &str) -> Option<&'static str> {
+        let listed = self.listed.get_or_init(|| self.text.split(' ').collect());
+        listed.get(word).copied()
+    }
+
+    /// The first that `ends` says yes to, in the order in which they are written.
+    fn first(&self, ends: impl Fn(&str) -> bool) -> Option<&'static str> {
+        let ordered = self.ordered.get_or_init(|| self.text.split(' ').collect());
+        ordered.iter().copied().find(|word| ends(word))
     }
 }
 
 /// A word of a name that makes it a target, wherever it stands: where an effect goes, what it acts on, or what lets it
 /// in.
-const SINKS: Words = Words(
+static SINKS: Words = Words::of(
     "account accounts address addresses addressee addressees apikey apikeys bcc beneficiaries \
      beneficiary bic cc cmd cmds command commands cookie cookies credential credentials cwd \
      destination destinations directories directory dirname domain domains dsn email emails endpoint \
@@ -34,71 +57,71 @@ const SINKS: Words = Words(
 const PAIRS: [(&str, &str); 3] = [("access", "key"), ("api", "key"), ("private", "key")];
 
 /// A last word that makes a name a target.
-const HEADS: Words = Words("dir expression folder function javascript repo repository to");
+static HEADS: Words = Words::of("dir expression folder function javascript repo repository to");
 
 /// A word that says which thing of a system is meant.
-const SELECTORS: Words = Words(
+static SELECTORS: Words = Words::of(
     "arn guid guids handle handles id identifier identifiers ids key keys oid ref refs slug slugs \
      uid uids uuid uuids",
 );
 
 /// A last word that names what is said, rather than where or of what.
-const PAYLOADS: Words = Words("body content description message note reply summary text");
+static PAYLOADS: Words = Words::of("body content description message note reply summary text");
 
 /// Words of targets out in the world.
-const OPEN: Words = Words(
+static OPEN: Words = Words::of(
     "bcc cc domain domains email emails endpoint endpoints host hostname hosts href idn-email ip phone recipient \
      recipients uri url urls webhook webhooks",
 );
 
 /// What flat compounds end in that is a target: `webhookurl`. Not `file`, `host`, `path`, `shell`, `to`, `ip`, `cc`:
 /// `profile`, `ghost`, `zip`.
-const FLAT_SINKS: Words = Words(
+static FLAT_SINKS: Words = Words::of(
     "account address apikey command credential credentials email endpoint filename filepath hostname \
      iban passphrase passwd password recipient recipients secret token uri url urls username webhook",
 );
 
 /// What flat compounds end in that says which thing is meant.
-const FLAT_SELECTORS: Words = Words("guid id identifier key keys uuid");
+static FLAT_SELECTORS: Words = Words::of("guid id identifier key keys uuid");
 
 /// Words that end in `id` and name no thing.
-const NO_IDS: Words =
-    Words("aid android bid fluid grid hybrid invalid paid rapid solid valid void");
+static NO_IDS: Words =
+    Words::of("aid android bid fluid grid hybrid invalid paid rapid solid valid void");
 
 /// Words before a payload's, or above it, that make it what is looked for, and so where the effect goes: `oldText`,
 /// `query/text`.
-const LOOKED_FOR: Words = Words(
+static LOOKED_FOR: Words = Words::of(
     "anchor contains current deleted excluded expected filter filters find from match matches old original parent \
      previous queries query removed search selected selection selector target to where",
 );
 
 /// Words before a payload's, or above it, that make it something that is run or obeyed: `functionBody`,
 /// `systemMessage`.
-const RUN: Words = Words(
+static RUN: Words = Words::of(
     "code config configuration css cypher expression formula function functions graphql instruction instructions \
      javascript js lambda macro manifest pattern policy program prompt python regex rule rules ruby system template \
      yaml",
 );
 
 /// Words before `text` that make it a value, spelled out.
-const QUANTITIES: Words =
-    Words("amount balance count currency date price quantity rate sum time total");
+static QUANTITIES: Words =
+    Words::of("amount balance count currency date price quantity rate sum time total");
 
 /// What is put behind a name and changes nothing of what it names.
-const QUALIFIERS: Words =
-    Words("arg default field input list name override param parameter str string value");
+static QUALIFIERS: Words =
+    Words::of("arg default field input list name override param parameter str string value");
 
 /// So many qualifiers are taken off.
 const LAYERS: usize = 8;
 
 /// Formats of JSON Schema, and what servers write for them, that are a target's.
-const FORMATS: Words = Words(
+static FORMATS: Words = Words::of(
     "directory-path email file file-path filepath hostname iban idn-email idn-hostname ip ipv4 ipv6 \
      iri iri-reference password path phone uri uri-reference uri-template url web-url",
 );
 
 /// Formats that say which thing is meant.
-const SELECTOR_FORMATS: Words = Words("json-pointer relative-json-pointer uuid");
+static SELECTOR_FORMATS: Words = Words::of("json-pointer relative-json-pointer uuid");
 
 /// The word of `name` that makes it a target.
 pub(super) fn sink(name: &Name) -> Option<String> {
@@ -116,7 +139,7 @@ pub(super) fn sink(name: &Name) -> Option<String> {
     if let Some(head) = name.head().filter(|head| HEADS.has(head)) {
         return Some(head.to_owned());
     }
-    flat(name, FLAT_SINKS)
+    flat(&name.flat(), &FLAT_SINKS)
 }
 
 /// The word of `name` that says which thing is meant.
@@ -127,7 +150,7 @@ pub(super) fn selector(name: &Name) -> Option<String> {
     if name.last().is_some_and(|last| NO_IDS.has(last)) {
         return None;
     }
-    flat(name, FLAT_SELECTORS)
+    flat(&name.flat(), &FLAT_SELECTORS)
 }
 
 /// The word of `name` that makes a payload of it what is looked for.
@@ -171,17 +194,26 @@ pub(super) fn is_selector_format(format: &str) -> bool {
     SELECTOR_FORMATS.has(&format.to_ascii_lowercase())
 }
 
-/// The ending of `name`, written in one and without its qualifiers, that is among `endings`.
-fn flat(name: &Name, endings: Words) -> Option<String> {
-    let flat = name.flat();
-    let mut rest = flat.as_str();
+/// The ending of a word, written in one and without its qualifiers, that is among `endings`.
+fn flat(word: &str, endings: &Words) -> Option<String> {
+    let mut rest = word;
     for _layer in 0..=LAYERS {
-        if let Some(found) = endings.iter().find(|ending| rest.ends_with(ending)) {
+        if let Some(found) = endings.first(|ending| rest.ends_with(ending)) {
             return Some(found.to_owned());
         }
-        rest = QUALIFIERS.iter().find_map(|it| rest.strip_suffix(it))?;
+        let qualifier = QUALIFIERS.first(|it| rest.ends_with(it))?;
+        rest = rest.strip_suffix(qualifier)?;
     }
     None
+}
+
+/// Whether a word of prose is a target's. `to` is none: it stands in any sentence.
+pub(super) fn is_sink_word(word: &str) -> bool {
+    if word.bytes().all(|b| b.is_ascii_lowercase()) {
+        let head = word != "to" && HEADS.has(word);
+        return head || SINKS.has(word) || flat(word, &FLAT_SINKS).is_some();
+    }
+    word != "to" && sink(&Name::of(word)).is_some()
 }
 
 #[cfg(test)]

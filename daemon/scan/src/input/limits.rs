@@ -14,8 +14,9 @@ pub const TOOLS: usize = 500;
 pub const ARGUMENTS: usize = 2_000;
 /// Most members of one `enum`.
 pub const CHOICES: usize = 10_000;
-/// Most subschemas that are looked at for one file, each as often as references lead to it. A file has at most
-/// [`NODES`] values, so only references that multiply get here.
+/// Most steps that a file may take: a subschema is one, as often as references lead to it, and so are 64 bytes of text
+/// that stand with it. A file has at most [`NODES`] values and [`FILE_BYTES`], so only references that multiply, and
+/// names that stand in many places, get here.
 pub const STEPS: usize = 200_000;
 /// Most references behind one another, and most arguments inside one another.
 pub const DEPTH: usize = 64;

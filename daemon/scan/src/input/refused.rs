@@ -179,7 +179,7 @@ pub enum Fault {
     },
     /// References multiply.
     #[error(
-        "references multiply to more than {} subschemas; flatten the schemas",
+        "references or long names multiply to more than {} steps; flatten the schemas, shorten the names",
         limits::STEPS
     )]
     Steps,

@@ -32,7 +32,10 @@ impl<'a> Walk<'a> {
         depth: usize,
         place: &mut Place<'a>,
     ) -> Result<Facts, At> {
-        self.step(1, at)?;
+        // Pointers are written for what stands inside: one long name would stand in each.
+        let width = width(schema);
+        let pointers = width.saturating_mul(at.len() / STEP_BYTES);
+        self.step(pointers.saturating_add(1 + width / 8), at)?;
         if depth > limits::DEPTH {
             return Err((at.to_owned(), Fault::Depth));
         }
@@ -58,9 +61,14 @@ impl<'a> Walk<'a> {
             }
         };
         let mut facts = self.own(members, at, place)?;
-        self.unknown(members, at, place);
-        self.words(members, place);
-        inside::note(members, at, when, place)?;
+        self.unknown(members, at, place)?;
+        self.words(members, at, place)?;
+        // What stands inside itself is not gone into again.
+        if self.around.iter().any(|it| std::ptr::eq(*it, schema)) {
+            place.oblige(Kind::Recursive, at, "");
+        } else {
+            inside::note(members, at, when, place)?;
+        }
         let inner = depth.saturating_add(1);
         if let Some(target) = members.get("$ref") {
             let here = pointer::join(at, "$ref");
@@ -112,10 +120,12 @@ impl<'a> Walk<'a> {
                 facts
             }
             Led::Nowhere => {
+                self.step(reference.len() / STEP_BYTES, at)?;
                 place.oblige(Kind::MissingReference, at, reference);
                 Ok(Facts::any())
             }
             Led::Out => {
+                self.step(reference.len() / STEP_BYTES, at)?;
                 place.oblige(Kind::RemoteReference, at, reference);
                 Ok(Facts::any())
             }
@@ -209,11 +219,10 @@ impl<'a> Walk<'a> {
                 let found = listed.len();
                 return Err((here, Fault::Choices { found }));
             }
-            self.step(listed.len() / 8, at)?;
-            facts = facts.and(self.choice(listed));
+            facts = facts.and(self.choice(listed, at)?);
         }
         if let Some(only) = members.get("const") {
-            facts = facts.and(self.choice(std::slice::from_ref(only)));
+            facts = facts.and(self.choice(std::slice::from_ref(only), at)?);
         }
         for (keyword, _, takes) in NUMBERS {
             match members.get(keyword) {
@@ -226,7 +235,7 @@ impl<'a> Walk<'a> {
             match members.get(keyword) {
                 None => {}
                 Some(Value::Text(text)) => {
-                    let text = self.shared.text(text);
+                    let text = self.text(text, at)?;
                     if keyword == "format" {
                         place.formats.insert(Arc::clone(&text));
                         facts.bounds.formats.insert(text);
@@ -240,56 +249,92 @@ impl<'a> Walk<'a> {
         Ok(facts)
     }
 
-    fn choice(&mut self, listed: &'a [Value]) -> Facts {
-        let types = listed
-            .iter()
-            .fold(Types::NONE, |types, value| types.or(Types::of(value)));
-        let choice = listed.iter().map(|value| self.shared.value(value));
-        Facts {
-            choice: Some(choice.collect()),
+    fn choice(&mut self, listed: &'a [Value], at: &str) -> Result<Facts, At> {
+        let mut types = Types::NONE;
+        let mut choice = Vec::with_capacity(listed.len());
+        self.step(listed.len() / 8, at)?;
+        for value in listed {
+            types = types.or(Types::of(value));
+            let (value, bytes) = self.shared.value(value);
+            self.step(bytes / STEP_BYTES, at)?;
+            choice.push(value);
+        }
+        Ok(Facts {
+            choice: Some(choice),
             types,
             ..Facts::any()
-        }
+        })
     }
 
-    fn words(&mut self, members: &'a Object, place: &mut Place<'a>) {
+    /// A text that is kept, and looked at again for each argument that has it.
+    fn text(&mut self, text: &str, at: &str) -> Result<Arc<str>, At> {
+        let text = self.shared.text(text);
+        self.step(text.len() / STEP_BYTES, at)?;
+        Ok(text)
+    }
+
+    fn words(&mut self, members: &'a Object, at: &str, place: &mut Place<'a>) -> Result<(), At> {
         for (keyword, value) in members {
             match (keyword.as_str(), value) {
                 ("title", Value::Text(text)) => {
-                    place.words.titles.insert(self.shared.text(text));
+                    place.words.titles.insert(self.text(text, at)?);
                 }
                 ("description" | "$comment", Value::Text(text)) => {
-                    place.words.descriptions.insert(self.shared.text(text));
+                    place.words.descriptions.insert(self.text(text, at)?);
                 }
                 ("default" | "example" | "const", Value::Text(text)) => {
-                    place.words.samples.insert(self.shared.text(text));
+                    place.words.samples.insert(self.text(text, at)?);
                 }
                 ("examples", Value::List(items)) => {
                     for item in items.iter().take(SAMPLES) {
                         if let Value::Text(text) = item {
-                            place.words.samples.insert(self.shared.text(text));
+                            place.words.samples.insert(self.text(text, at)?);
                         }
                     }
                 }
                 ("contentMediaType" | "contentEncoding" | "x-mcp-header", Value::Text(text)) => {
-                    let carried = format!("{keyword}: {}", self.shared.text(text));
+                    let carried = format!("{keyword}: {}", self.text(text, at)?);
                     place.words.carriage.insert(carried.into());
                 }
                 (_, _) => {}
             }
         }
+        Ok(())
     }
 
-    fn unknown(&mut self, members: &'a Object, at: &str, place: &mut Place<'a>) {
+    fn unknown(&mut self, members: &'a Object, at: &str, place: &mut Place<'a>) -> Result<(), At> {
         for (keyword, value) in members {
             // An id below the root would move what references are relative to.
             let moved = keyword == "$id" && at != self.base;
             if moved || !keyword::is_known(keyword) {
+                self.step(keyword.len() / STEP_BYTES, at)?;
                 place.oblige(Kind::Unmodelled, at, keyword);
                 let below = at.strip_prefix(self.base).unwrap_or(at);
                 self.unmodelled.insert(pointer::join(below, keyword), value);
             }
         }
+        Ok(())
+    }
+}
+
+/// So many bytes of a text are a step.
+const STEP_BYTES: usize = 64;
+
+/// How many pointers are written for what stands in a schema.
+fn width(schema: &Value) -> usize {
+    let inside = |value: &Value| match value {
+        Value::List(items) => items.len(),
+        Value::Object(members) => members.len(),
+        Value::Bool(_) | Value::Int(_) | Value::Null | Value::Real(_) | Value::Text(_) => 0,
+    };
+    match schema {
+        Value::Object(members) => members.values().map(inside).sum::<usize>() + 1,
+        Value::Bool(_)
+        | Value::Int(_)
+        | Value::List(_)
+        | Value::Null
+        | Value::Real(_)
+        | Value::Text(_) => 1,
     }
 }
 

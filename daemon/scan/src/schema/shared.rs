@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use gate::{
     digest::{Digest, Running},
-    json::Value,
+    json::{self, Value},
 };
 
 use super::Words;
@@ -13,7 +13,7 @@ use super::Words;
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     texts: HashMap<*const str, Arc<str>>,
-    values: HashMap<*const Value, Arc<Value>>,
+    values: HashMap<*const Value, (Arc<Value>, usize)>,
     digests: HashMap<*const Value, Digest>,
 }
 
@@ -26,12 +26,12 @@ impl Shared {
         )
     }
 
-    pub(super) fn value(&mut self, value: &Value) -> Arc<Value> {
-        Arc::clone(
-            self.values
-                .entry(std::ptr::from_ref(value))
-                .or_insert_with(|| Arc::new(value.clone())),
-        )
+    /// A value, and the bytes of its RFC 8785 form.
+    pub(super) fn value(&mut self, value: &Value) -> (Arc<Value>, usize) {
+        self.values
+            .entry(std::ptr::from_ref(value))
+            .or_insert_with(|| (Arc::new(value.clone()), json::canonical(value).len()))
+            .clone()
     }
 
     /// The fingerprint of a schema; of several, that of theirs, a line each.

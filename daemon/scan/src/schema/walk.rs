@@ -29,7 +29,7 @@ pub(super) struct Walk<'a> {
     arguments: Vec<Argument>,
     count: usize,
     /// The schemas of the places around this one.
-    around: Vec<&'a Value>,
+    pub(super) around: Vec<&'a Value>,
     /// What is left of [`limits::STEPS`].
     steps: usize,
 }
@@ -127,6 +127,7 @@ impl<'a> Walk<'a> {
         if self.count > limits::ARGUMENTS {
             return Err((at, Fault::Arguments));
         }
+        self.step(spot.path.len() / 64, &at)?;
         let mut place = Place::default();
         if sources.is_empty() {
             place.oblige(Kind::Undeclared, parent, &spot.name);
@@ -211,7 +212,7 @@ impl<'a> Walk<'a> {
         Ok(facts)
     }
 
-    /// Goes into `place`, unless it stands inside itself.
+    /// Goes into `place`.
     fn descend(
         &mut self,
         place: &mut Place<'a>,
@@ -222,11 +223,6 @@ impl<'a> Walk<'a> {
         let depth = depth.saturating_add(1);
         if depth > limits::DEPTH {
             return Err((at.to_owned(), Fault::Depth));
-        }
-        let is_around = |schema: &&Value| self.around.iter().any(|it| std::ptr::eq(*it, *schema));
-        if place.schemas.iter().any(is_around) {
-            place.oblige(Kind::Recursive, at, "");
-            return Ok(Vec::new());
         }
         let members = |child: &Child| matches!(child, Child::Member(_) | Child::Named);
         if place.children.keys().any(members) || !place.required.is_empty() {

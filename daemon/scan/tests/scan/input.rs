@@ -350,3 +350,46 @@ fn foreign_text_in_a_refusal_does_nothing() {
         "{said}"
     );
 }
+
+/// One long text that many arguments refer to would be written down for each of them.
+#[test]
+fn a_long_text_that_stands_in_many_places_is_refused_before_it_is_copied() {
+    let long = "x".repeat(1 << 20);
+    let refer: Vec<String> = (0..1_900)
+        .map(|n| format!(r##""a{n}":{{"$ref":"#/$defs/x"}}"##))
+        .collect();
+    let refer = refer.join(",");
+    for inner in [
+        format!(r#"{{"{long}":1}}"#),
+        format!(r#"{{"$ref":"{long}"}}"#),
+        format!(r#"{{"patternProperties":{{"{long}":{{}}}}}}"#),
+        format!(r#"{{"properties":{{"{long}":{{"properties":{{"a":{{}},"b":{{}}}}}}}}}}"#),
+        format!(r#"{{"required":["{long}"]}}"#),
+        format!(r#"{{"enum":["{long}"]}}"#),
+    ] {
+        let text = format!(
+            r#"[{{"name":"t","inputSchema":{{"properties":{{{refer}}},"$defs":{{"x":{inner}}}}}}}]"#
+        );
+        let error = refused(&text);
+        assert!(matches!(error.fault, Fault::Steps), "{error}");
+    }
+    // Once is no harm, and a text for people is cut where nobody reads on.
+    let once = export(&format!(r#"{{"{long}":{{"type":"string","{long}":1}}}}"#));
+    assert_eq!(scan(once.as_bytes()).unwrap(), 1);
+    let text = format!(
+        r#"[{{"name":"t","inputSchema":{{"properties":{{{refer}}},"$defs":{{"x":{{"description":"{long}"}}}}}}}}]"#
+    );
+    assert_eq!(scan(text.as_bytes()).unwrap(), 1_900);
+}
+
+#[test]
+fn a_file_of_as_much_prose_as_it_may_have_is_read() {
+    // Long words: it is the bytes that count here.
+    let prose = format!("{} ", "w".repeat(99)).repeat(50);
+    let properties: Vec<String> = (0..1_600)
+        .map(|n| format!(r#""a{n}":{{"type":"string","description":"{prose}"}}"#))
+        .collect();
+    let text = export(&format!("{{{}}}", properties.join(",")));
+    assert!(text.len() > 7 << 20);
+    assert_eq!(scan(text.as_bytes()).unwrap(), 1_600);
+}
