@@ -18,7 +18,7 @@ use crate::review::answer::Typed;
 const EXIT_CODES: &str = "\
 Exit codes:
   0        done
-  1        what was checked is not good (doctor, policy check, ledger verify, replay, why); what was
+  1        what was checked is not good (doctor, policy check, policy fmt --check, ledger verify, replay, why); what was
            approved was not performed, or may not have been (approve)
   2        the command line is wrong
   125      custody itself failed, or refused; the reason is on standard error
@@ -457,13 +457,24 @@ impl From<&LedgerKeys> for Trusted {
 /// What about a policy.
 #[derive(Debug, Subcommand)]
 pub enum PolicyWhat {
-    /// Compile a policy file offline; show its hash, or the line that is wrong
+    /// Compile a policy file offline; show its hash, or everything that is wrong, each with its line
     Check {
         /// The policy, NAME.toml
         file: PathBuf,
         /// Also check that this configuration has every credential that the policy names
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+    },
+    /// Write a policy file in the form that all have: spacing, never order, comments or meaning
+    ///
+    /// The file is replaced whole, and only where the policy that comes of it has the same hash as before. A file that
+    /// is no policy is left alone; what is wrong with it is said.
+    Fmt {
+        /// The policy, NAME.toml
+        file: PathBuf,
+        /// Write nothing; exit code 1 where it has another form
+        #[arg(long)]
+        check: bool,
     },
 }
 

@@ -43,6 +43,7 @@ use custody_shown::inert;
 
 use args::{Arguments, PolicyWhat, What};
 use exit::Exit;
+use policy::fmt::Wanted;
 
 /// The whole command line: for man pages and completions.
 pub fn command() -> clap::Command {
@@ -57,9 +58,11 @@ pub fn main() -> Exit {
         What::Approve(what) => review::answer::approve(&socket, &what),
         What::Doctor(wanted) => doctor::doctor(&socket, &wanted),
         What::Ledger { what } => ledger::run(what),
-        What::Policy {
-            what: PolicyWhat::Check { file, config },
-        } => policy::check(&file, config.as_deref()),
+        What::Policy { what } => match what {
+            PolicyWhat::Check { file, config } => policy::check::check(&file, config.as_deref()),
+            PolicyWhat::Fmt { file, check: true } => policy::fmt::fmt(&file, Wanted::Check),
+            PolicyWhat::Fmt { file, check: false } => policy::fmt::fmt(&file, Wanted::Write),
+        },
         What::Pending { all, json } => review::list::pending(&socket, all, json),
         What::Ps { json } => list::ps(&socket, json),
         What::Quickstart => quickstart::quickstart(),
@@ -100,4 +103,9 @@ fn print(text: &str) {
 /// A line on standard error, after our name. It may quote foreign text: nothing in it acts.
 fn complain(line: &str) {
     drop(writeln!(io::stderr(), "custody: {}", inert::line(line)));
+}
+
+/// A line beside a complaint, on standard error: a part of a file that is quoted. Nothing in it acts.
+fn beside(line: &str) {
+    drop(writeln!(io::stderr(), "{}", inert::line(line)));
 }

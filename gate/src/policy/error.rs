@@ -1,7 +1,10 @@
 //! What can be wrong with a policy.
 
-use alloc::string::String;
-use core::fmt::{self, Write as _};
+use alloc::{boxed::Box, string::String};
+use core::{
+    fmt::{self, Write as _},
+    ops::Range,
+};
 
 use crate::{
     excerpt::excerpt,
@@ -23,10 +26,13 @@ pub struct PolicyError {
     pub policy: PolicyName,
     /// The line, from 1.
     pub line: usize,
+    /// From which byte of the text to which: a key, a value, or what is no TOML. Empty where it is about
+    /// no one place.
+    pub at: Range<usize>,
     /// The key, as a dotted path; `(file)` where the text is no TOML.
     pub key: String,
     /// What is wrong.
-    pub problem: Problem,
+    pub problem: Box<Problem>,
 }
 
 impl core::error::Error for PolicyError {}
@@ -38,6 +44,7 @@ impl fmt::Display for PolicyError {
             line,
             key,
             problem,
+            at: _,
         } = self;
         let said = alloc::format!("policy `{policy}`, line {line}, `{key}`: {problem}");
         // What stands in the file is in it, and the file may be anyone's until it is approved.

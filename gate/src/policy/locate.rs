@@ -1,6 +1,7 @@
 //! Where in the file a key is.
 
 use alloc::{string::String, vec::Vec};
+use core::ops::Range;
 
 use toml::de::{DeTable, DeValue};
 
@@ -19,12 +20,12 @@ pub(super) fn text_at(toml: &str, at: usize) -> &str {
     toml.lines().nth(line).unwrap_or_default().trim()
 }
 
-/// The line of the longest part of `key` that the file has. Header names are known in lower case.
-pub(super) fn line_of_key(toml: &str, key: &[String]) -> usize {
+/// Where the longest part of `key` is that the file has: its last name. Header names are known in lower case.
+pub(super) fn span_of_key(toml: &str, key: &[String]) -> Range<usize> {
     let Ok(root) = DeTable::parse(toml) else {
-        return 1;
+        return 0..0;
     };
-    let mut at = 0;
+    let mut at = 0..0;
     let mut table = Some(root.get_ref());
     for wanted in key {
         let Some((found, value)) = table.and_then(|table| {
@@ -34,7 +35,7 @@ pub(super) fn line_of_key(toml: &str, key: &[String]) -> usize {
         }) else {
             break;
         };
-        at = found.span().start;
+        at = found.span();
         table = match value.get_ref() {
             DeValue::Table(inner) => Some(inner),
             DeValue::Array(_)
@@ -45,11 +46,11 @@ pub(super) fn line_of_key(toml: &str, key: &[String]) -> usize {
             | DeValue::String(_) => None,
         };
     }
-    line_at(toml, at)
+    at
 }
 
-/// The dotted path of the innermost key whose own text or value holds byte `at`.
-pub(super) fn key_at(toml: &str, at: usize) -> Option<String> {
+/// The path of the innermost key whose own text or value holds byte `at`.
+pub(super) fn path_at(toml: &str, at: usize) -> Option<Vec<String>> {
     fn walk(table: &DeTable<'_>, at: usize, path: &mut Vec<String>) -> bool {
         for (key, value) in table {
             path.push(key.get_ref().clone().into_owned());
@@ -70,5 +71,5 @@ pub(super) fn key_at(toml: &str, at: usize) -> Option<String> {
     }
     let root = DeTable::parse(toml).ok()?;
     let mut path = Vec::new();
-    walk(root.get_ref(), at, &mut path).then(|| path.join("."))
+    walk(root.get_ref(), at, &mut path).then_some(path)
 }

@@ -201,6 +201,13 @@ impl Policy {
         compile::compile(name, toml, beside)
     }
 
+    /// Everything that is wrong with the TOML of `NAME.toml`, in the order of the text: what
+    /// [`Policy::compile_beside`] says first, and what else there is, as far as it does not follow from that.
+    /// Empty if it is a policy.
+    pub fn faults(name: &PolicyName, toml: &str, beside: Beside<'_>) -> Vec<PolicyError> {
+        compile::faults(name, toml, beside)
+    }
+
     /// Reads a compiled policy, and checks it as if it were just compiled.
     ///
     /// # Errors

@@ -58,7 +58,7 @@ fn without_a_service_it_says_how_to_start_one() {
 const POLICY: &str = include_str!("../../../../fixtures/policies/demo.toml");
 
 #[test]
-fn a_good_policy_has_a_hash_and_a_bad_one_a_line() {
+fn a_good_policy_has_a_hash_and_a_bad_one_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("demo.toml");
     std::fs::write(&file, POLICY).unwrap();
@@ -84,7 +84,9 @@ fn a_good_policy_has_a_hash_and_a_bad_one_a_line() {
         .unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(said(&output).contains("unknown_key"), "{}", said(&output));
-    assert!(said(&output).contains("line "), "{}", said(&output));
+    let line = POLICY.lines().count() + 2;
+    let place = format!("demo.toml:{line}:1: ");
+    assert!(said(&output).contains(&place), "{}", said(&output));
 }
 
 #[test]
@@ -294,6 +296,99 @@ fn why_says_rule_origin_and_what_would_change_it() {
     assert_eq!(whole["answer"], "hold");
     assert_eq!(whole["reasons"][0]["rule"], "origin");
     assert_eq!(whole["grounds"]["arguments"]["to"]["origin"], "untrusted");
+}
+
+#[test]
+fn everything_that_is_wrong_with_a_policy_is_said_with_its_line_and_a_mark() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("demo.toml");
+    let wrong = POLICY
+        .replacen("risk = \"read\"", "risk = \"reed\"", 1)
+        .replacen("on_taint = \"refuse\"", "on_taint = \"pass\"", 1);
+    std::fs::write(&file, &wrong).unwrap();
+    let output = custody(&["policy", "check", file.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let words = said(&output);
+    // The first such line of the tool.
+    let line = |tool: &str, what: &str| {
+        let lines = wrong.lines().enumerate();
+        let mut lines = lines.skip_while(|(_, it)| *it != format!("[tools.{tool}]"));
+        lines.find(|(_, it)| *it == what).unwrap().0 + 1
+    };
+    let first = line("read_note", "risk = \"reed\"");
+    let second = line("publish_page", "on_taint = \"pass\"");
+    assert!(
+        words.contains(&format!(
+            "demo.toml:{first}:8: `tools.read_note.risk`: unknown variant `reed`"
+        )),
+        "{words}"
+    );
+    assert!(
+        words.contains(&format!(
+            "demo.toml:{second}:1: `tools.publish_page.on_taint`"
+        )),
+        "{words}"
+    );
+    assert!(
+        words.contains(&format!(
+            "\n{first:>5} | risk = \"reed\"\n      |        ^^^^^^\n"
+        )),
+        "{words}"
+    );
+    assert!(
+        words.contains("write \"refuse\" or \"trusted_sinks\""),
+        "{words}"
+    );
+    assert!(words.contains("2 things are wrong"), "{words}");
+}
+
+#[test]
+fn a_policy_is_written_in_its_form_with_the_same_hash_or_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("demo.toml");
+    let fmt = |more: &[&str]| {
+        let output = custody(&["policy", "fmt", file.to_str().unwrap()])
+            .args(more)
+            .output()
+            .unwrap();
+        (output.status.code(), said(&output))
+    };
+    let hash = || {
+        let output = custody(&["policy", "check", file.to_str().unwrap()])
+            .output()
+            .unwrap();
+        said(&output)
+            .lines()
+            .find(|it| it.starts_with("hash"))
+            .unwrap()
+            .to_owned()
+    };
+    let spaced = POLICY.replace(" = ", "   =  ");
+    std::fs::write(&file, &spaced).unwrap();
+    let before = hash();
+    let (code, words) = fmt(&["--check"]);
+    assert_eq!(code, Some(1), "{words}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), spaced);
+    let (code, words) = fmt(&[]);
+    assert_eq!(code, Some(0), "{words}");
+    assert!(words.contains("as before"), "{words}");
+    assert_eq!(hash(), before);
+    let formed = std::fs::read_to_string(&file).unwrap();
+    let count = |text: &str| text.matches('#').count();
+    assert_eq!(count(&formed), count(&spaced));
+    assert_eq!(fmt(&["--check"]), (Some(0), String::new()));
+    assert_eq!(fmt(&[]), (Some(0), String::new()));
+    // What is no policy has no meaning to keep.
+    std::fs::write(&file, "format=1\nnowhere=1\n").unwrap();
+    let (code, words) = fmt(&[]);
+    assert_eq!(code, Some(1), "{words}");
+    assert!(words.contains("demo.toml:2:1: `nowhere`"), "{words}");
+    assert_eq!(
+        std::fs::read_to_string(&file).unwrap(),
+        "format=1\nnowhere=1\n"
+    );
 }
 
 const DESK: &str = include_str!("../../../../fixtures/policies/desk.toml");

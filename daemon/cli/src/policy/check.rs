@@ -4,54 +4,11 @@ use std::{fs, path::Path};
 
 use anyhow::Context as _;
 use custody_config::Config;
-use custody_rules::{Rules, RulesError};
-use gate::{
-    id::{PolicyName, ToolName},
-    policy::{Policy, Tool},
-};
+use custody_rules::Rules;
+use gate::{id::ToolName, policy::Tool};
 
+use super::{compile, complain_of};
 use crate::{complain, exit::Exit, inert, say};
-
-/// The policy of a file; none if it is not good, which was said then.
-///
-/// # Errors
-/// When the file cannot be read, or is not named as a policy's is.
-pub(crate) fn compile(file: &Path) -> anyhow::Result<Option<Policy>> {
-    Ok(compile_text(file)?.map(|(policy, _text)| policy))
-}
-
-/// The same, with the text that it was compiled of.
-///
-/// # Errors
-/// As [`compile`].
-pub(crate) fn compile_text(file: &Path) -> anyhow::Result<Option<(Policy, String)>> {
-    let shown = file.display();
-    let name = file
-        .file_name()
-        .and_then(|name| name.to_str())
-        .and_then(|name| name.strip_suffix(".toml"))
-        .with_context(|| format!("`{shown}` is not named NAME.toml; the name is the policy's"))?;
-    let name = PolicyName::parse(name).with_context(|| format!("the name of `{shown}`"))?;
-    let text = fs::read_to_string(file).with_context(|| format!("cannot read `{shown}`"))?;
-    let beside = |name: &str| {
-        fs::read_to_string(file.with_file_name(name)).map_err(|error| error.to_string())
-    };
-    match Policy::compile_beside(&name, &text, &beside) {
-        Ok(policy) => Ok(Some((policy, text))),
-        Err(error) => {
-            complain(&format!("{shown}: {error}"));
-            Ok(None)
-        }
-    }
-}
-
-/// Says what is wrong with a policy's rules, a line each.
-pub(crate) fn complain_of(file: &Path, error: &RulesError) {
-    let rules = file.with_file_name(&error.file);
-    for fault in &error.faults {
-        complain(&format!("{}:{}: {fault}", rules.display(), fault.line));
-    }
-}
 
 /// `custody policy check`.
 ///
