@@ -18,7 +18,7 @@ use crate::review::answer::Typed;
 const EXIT_CODES: &str = "\
 Exit codes:
   0        done
-  1        what was checked is not good (doctor, policy check, policy fmt --check, ledger verify, replay, why); what was
+  1        what was checked is not good (diff, doctor, policy check, policy fmt --check, ledger verify, replay, why); what was
            approved was not performed, or may not have been (approve)
   2        the command line is wrong
   125      custody itself failed, or refused; the reason is on standard error
@@ -59,6 +59,11 @@ pub enum What {
     /// Reads a state folder, a copy of one, or a file that `ledger export` wrote, verified with public keys
     /// first; needs no service and changes nothing. What it advises only tightens, or asks a person.
     Audit(Audit),
+    /// Say what changed between two exports: where authority grew, where it shrank, what a person looks at
+    ///
+    /// BEFORE must come from a revision that is protected: whoever can change both files can say anything. A
+    /// diff authenticates neither of them, and proves nothing of what an implementation does.
+    Diff(Compare),
     /// Try what a session must not be able to do, and say whether a profile can be had here
     Doctor(Doctor),
     /// Look at the ledger: decision records and receipts
@@ -255,6 +260,50 @@ pub struct Scan {
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
+
+/// Two exports to compare.
+#[derive(Args, Debug)]
+#[command(after_help = DIFF_HELP)]
+pub struct Compare {
+    /// The export that is there, of a protected revision
+    #[arg(value_name = "BEFORE")]
+    pub before: PathBuf,
+    /// The export that is to come
+    #[arg(value_name = "AFTER")]
+    pub after: PathBuf,
+    /// Exit with 1 if whoever writes the arguments decides more than before
+    #[arg(long)]
+    pub fail_on_increase: bool,
+    /// Exit with 1 if a change is for a person, or anything is left to look at in AFTER, new or not
+    #[arg(long)]
+    pub fail_on_review: bool,
+    /// What somebody states of the tools of BEFORE, as `scan --controls` reads it
+    #[arg(long, value_name = "FILE")]
+    pub controls_before: Option<PathBuf>,
+    /// The same of AFTER
+    #[arg(long, value_name = "FILE")]
+    pub controls_after: Option<PathBuf>,
+    /// For people, or for machines
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: DiffFormat,
+    /// Into this file, whole or not at all, instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// The form of a diff.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub enum DiffFormat {
+    /// JSON, in ASCII, the same bytes for the same files
+    Json,
+    /// A change a line
+    Text,
+}
+
+const DIFF_HELP: &str = "\
+Exit codes: 0 nothing that was asked for, 1 what --fail-on-increase or --fail-on-review asks for was found, 2 the \
+command line is wrong, 125 a file was refused; the reason is on standard error. Both files are exports as they \
+came, not reports. What files may be is said by `custody scan --help`.";
 
 /// The form of a report.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]

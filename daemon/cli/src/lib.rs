@@ -21,6 +21,7 @@
 pub mod args;
 pub mod audit;
 pub mod connect;
+pub mod diff;
 pub mod doctor;
 pub mod exit;
 pub mod ledger;
@@ -56,6 +57,7 @@ pub fn main() -> Exit {
     let done = match what {
         What::Audit(what) => audit::audit(&what),
         What::Approve(what) => review::answer::approve(&socket, &what),
+        What::Diff(wanted) => diff::diff(&wanted),
         What::Doctor(wanted) => doctor::doctor(&socket, &wanted),
         What::Ledger { what } => ledger::run(what),
         What::Policy { what } => match what {

@@ -1,6 +1,10 @@
 //! `custody scan`: which arguments of exported tools carry authority.
 
-use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context as _, bail};
 use custody_scan::{
@@ -38,15 +42,26 @@ pub fn scan(wanted: &Scan) -> anyhow::Result<Exit> {
         say(text.trim_end());
         return Ok(Exit::Done);
     };
-    let inputs = wanted.files.iter().chain(&wanted.controls);
-    if let Some(input) = inputs.into_iter().find(|it| is_same(it, output)) {
+    write_beside(wanted.files.iter().chain(&wanted.controls), output, &text)?;
+    Ok(Exit::Done)
+}
+
+/// Writes what was made of `inputs`, and over none of them.
+///
+/// # Errors
+/// When it would be, or the file cannot be written.
+pub(crate) fn write_beside<'a>(
+    mut inputs: impl Iterator<Item = &'a PathBuf>,
+    output: &Path,
+    text: &str,
+) -> anyhow::Result<()> {
+    if let Some(input) = inputs.find(|it| is_same(it, output)) {
         bail!(
             "`{}` is read in this run and would be overwritten; name another file",
             input.display()
         );
     }
-    whole::write(output, text.as_bytes())?;
-    Ok(Exit::Done)
+    whole::write(output, text.as_bytes())
 }
 
 /// Whether both names are of one file that is there.

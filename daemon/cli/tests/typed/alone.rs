@@ -22,7 +22,14 @@ use crate::ledger::ledger;
 const UNDER: &str = "CUSTODY_TEST_UNDER_FILTER";
 
 /// The commands; `{}` is the file that they write.
-const COMMANDS: [&[&str]; 9] = [
+const COMMANDS: [&[&str]; 10] = [
+    &[
+        "diff",
+        "SCHEMAS/server-filesystem.json",
+        "SCHEMAS/playwright-mcp.json",
+        "--output",
+        "{}",
+    ],
     &["scan", "SCHEMAS/playwright-mcp.json", "--output", "{}"],
     &[
         "scan",

@@ -2,6 +2,7 @@
 #![cfg(test)] // a helper may unwrap like the tests that it helps
 
 mod alone;
+mod diff;
 mod ledger;
 mod offline;
 mod pipes;

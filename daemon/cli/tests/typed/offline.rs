@@ -18,7 +18,7 @@ fn the_help_names_the_subcommands_and_the_exit_codes() {
     assert_eq!(output.status.code(), Some(0));
     for part in [
         "run", "ps", "scan", "stop", "status", "audit", "policy", "ledger", "replay", "tell",
-        "why", "125", "128+N",
+        "why", "diff", "125", "128+N",
     ] {
         assert!(said(&output).contains(part), "{part}");
     }

@@ -10,6 +10,7 @@ mod facts;
 mod gather;
 mod inside;
 mod keyword;
+mod moved;
 mod obligation;
 mod place;
 mod reference;
@@ -25,6 +26,7 @@ use gate::{
 };
 
 pub use argument::{Argument, Bounds, Choice, Named, Presence, Words};
+pub use moved::Moved;
 pub use obligation::{Kind, Obligation};
 pub use types::Types;
 

@@ -7,6 +7,7 @@
 )]
 
 mod controls;
+mod diff;
 mod infer;
 mod input;
 mod report;
