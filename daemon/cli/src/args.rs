@@ -66,6 +66,11 @@ pub enum What {
     Diff(Compare),
     /// Try what a session must not be able to do, and say whether a profile can be had here
     Doctor(Doctor),
+    /// RUN an MCP server, unconfined and as you, and write the tools that it lists to a file for `custody scan`
+    ///
+    /// The only command that starts somebody else's program outside of a session: its code has your files, your
+    /// network and your keys. Where you have a list of the tools already, scan that instead.
+    ImportLive(ImportLive),
     /// Look at the ledger: decision records and receipts
     Ledger {
         /// What.
@@ -336,6 +341,31 @@ pub struct Tell {
     /// The turn is over: what was deferred in it is decided on
     #[arg(long)]
     pub end_turn: bool,
+}
+
+/// A server to run for its tools.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The server speaks MCP over its standard input and output: by the handshake of 2025-11-25 and before, or by \
+2026-07-28. It gets an environment of its own: PATH, HOME, the language and time of yours, and what --env names. \
+It is ended with all that it started in its process group. Nothing of what it says is believed: it is read within \
+bounds, and written only if `custody scan` can read it.")]
+pub struct ImportLive {
+    /// The file to write, whole or not at all
+    #[arg(long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Yes, run it; without this a terminal is asked
+    #[arg(long)]
+    pub yes_run_it: bool,
+    /// Give the server this variable of your environment, or this value. May be repeated
+    #[arg(long = "env", value_name = "NAME[=VALUE]")]
+    pub env: Vec<OsString>,
+    /// How long it may take in all
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=600))]
+    pub seconds: u64,
+    /// The server's command and its arguments
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
 }
 
 /// What to say of a ledger's traffic.

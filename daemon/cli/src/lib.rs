@@ -7,6 +7,7 @@
 //! | [`connect`] | the connection to custody-control |
 //! | [`doctor`] | whether a profile can be had here |
 //! | [`exit`] | what the process says to its caller |
+//! | [`import_live`] | the tools of a server that is run for it, outside of any session |
 //! | [`ledger`], [`policy`], [`replay`], [`scan`], [`why`] | what needs no service |
 //! | [`list`] | ps, status, stop, tell |
 //! | [`quickstart`] | the whole idea in a second |
@@ -24,6 +25,7 @@ pub mod connect;
 pub mod diff;
 pub mod doctor;
 pub mod exit;
+pub mod import_live;
 pub mod ledger;
 pub mod list;
 pub mod policy;
@@ -59,6 +61,7 @@ pub fn main() -> Exit {
         What::Approve(what) => review::answer::approve(&socket, &what),
         What::Diff(wanted) => diff::diff(&wanted),
         What::Doctor(wanted) => doctor::doctor(&socket, &wanted),
+        What::ImportLive(wanted) => import_live::import(&wanted),
         What::Ledger { what } => ledger::run(what),
         What::Policy { what } => match what {
             PolicyWhat::Check { file, config } => policy::check::check(&file, config.as_deref()),

@@ -42,6 +42,65 @@ const SECRETIVE: [&str; 7] = [
     "AUTH",
 ];
 
+/// An environment that was made anew.
+#[derive(Debug)]
+pub struct Made {
+    environment: BTreeMap<OsString, OsString>,
+    secretive: Vec<String>,
+}
+
+impl Made {
+    /// Its variables, in the order of their names.
+    pub const fn variables(&self) -> &BTreeMap<OsString, OsString> {
+        &self.environment
+    }
+
+    /// Those by name that seem to hold a credential.
+    pub fn secretive(&self) -> &[String] {
+        &self.secretive
+    }
+}
+
+/// Of `inherited` what is always taken, and `more`, and what `named` adds.
+///
+/// # Errors
+/// When a variable is not NAME or NAME=VALUE or is not there.
+pub fn made(
+    named: &[OsString],
+    inherited: impl Iterator<Item = (OsString, OsString)>,
+    more: &[&str],
+) -> anyhow::Result<Made> {
+    let inherited: BTreeMap<OsString, OsString> = inherited.collect();
+    let mut environment: BTreeMap<OsString, OsString> = inherited
+        .iter()
+        .filter(|(name, _)| is_taken(name) || more.iter().any(|it| *it == name.as_os_str()))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect();
+    let mut secretive = Vec::new();
+    for variable in named {
+        let (name, value) = split(variable);
+        let shown = name.to_string_lossy().into_owned();
+        if name.is_empty() {
+            bail!("--env needs a name, as in --env NAME or --env NAME=VALUE");
+        }
+        let value = match value {
+            Some(value) => value.to_owned(),
+            None => inherited.get(name).cloned().with_context(|| {
+                format!("--env {shown}: there is no such variable in your environment")
+            })?,
+        };
+        let upper = shown.to_ascii_uppercase();
+        if SECRETIVE.iter().any(|part| upper.contains(part)) {
+            secretive.push(shown);
+        }
+        environment.insert(name.to_owned(), value);
+    }
+    Ok(Made {
+        environment,
+        secretive,
+    })
+}
+
 /// A command with its environment.
 #[derive(Debug)]
 pub struct Command {
@@ -60,31 +119,10 @@ impl Command {
         named: &[OsString],
         inherited: impl Iterator<Item = (OsString, OsString)>,
     ) -> anyhow::Result<Self> {
-        let inherited: BTreeMap<OsString, OsString> = inherited.collect();
-        let mut environment: BTreeMap<OsString, OsString> = inherited
-            .iter()
-            .filter(|(name, _)| is_taken(name))
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
-        let mut secretive = Vec::new();
-        for variable in named {
-            let (name, value) = split(variable);
-            let shown = name.to_string_lossy().into_owned();
-            if name.is_empty() {
-                bail!("--env needs a name, as in --env NAME or --env NAME=VALUE");
-            }
-            let value = match value {
-                Some(value) => value.to_owned(),
-                None => inherited.get(name).cloned().with_context(|| {
-                    format!("--env {shown}: there is no such variable in your environment")
-                })?,
-            };
-            let upper = shown.to_ascii_uppercase();
-            if SECRETIVE.iter().any(|part| upper.contains(part)) {
-                secretive.push(shown);
-            }
-            environment.insert(name.to_owned(), value);
-        }
+        let Made {
+            environment,
+            secretive,
+        } = made(named, inherited, &[])?;
 
         let mut bytes = Vec::new();
         let mut string = |parts: &[&[u8]]| {

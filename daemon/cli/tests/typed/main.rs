@@ -3,6 +3,7 @@
 
 mod alone;
 mod diff;
+mod import_live;
 mod ledger;
 mod offline;
 mod pipes;
