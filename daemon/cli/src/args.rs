@@ -555,6 +555,26 @@ pub enum PolicyWhat {
         #[arg(long)]
         check: bool,
     },
+    /// Draft a policy from what a scan says; each guess in it is marked, and none opens anything
+    ///
+    /// What `custody scan` calls locked is authored by the application or is one of a list; what a policy cannot say
+    /// is left out. Requests go to a host that cannot be, and calls of unknown risk wait for a person, until you
+    /// write it otherwise. No tool is asked, started or fetched. A file that is there is never replaced.
+    Init(Init),
+}
+
+/// A policy to draft.
+#[derive(Args, Debug)]
+pub struct Init {
+    /// The export, as `custody scan` reads it
+    #[arg(value_name = "EXPORT")]
+    pub export: PathBuf,
+    /// What somebody states of the tools, as `scan --controls` reads it: risks, and no argument's author
+    #[arg(long, value_name = "FILE")]
+    pub controls: Option<PathBuf>,
+    /// Into this new file, NAME.toml, instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 /// A command to run confined.

@@ -67,6 +67,7 @@ pub fn main() -> Exit {
             PolicyWhat::Check { file, config } => policy::check::check(&file, config.as_deref()),
             PolicyWhat::Fmt { file, check: true } => policy::fmt::fmt(&file, Wanted::Check),
             PolicyWhat::Fmt { file, check: false } => policy::fmt::fmt(&file, Wanted::Write),
+            PolicyWhat::Init(wanted) => policy::init::init(&wanted),
         },
         What::Pending { all, json } => review::list::pending(&socket, all, json),
         What::Ps { json } => list::ps(&socket, json),

@@ -7,6 +7,7 @@
 //! | [`controls`] | what somebody states of the tools, shown beside and never verified |
 //! | [`infer`] | which arguments are locked, and how sure that is; risk, annotations, hints |
 //! | [`report`] | all of it, for people and for machines |
+//! | [`draft`] | a policy to begin with |
 //! | [`diff`] | what changed between two exports |
 //!
 //! **Invariant:** no network, no process, nothing written. Inference only ever locks: what is not known is
@@ -15,6 +16,7 @@
 
 pub mod controls;
 pub mod diff;
+pub mod draft;
 pub mod infer;
 pub mod input;
 mod pointer;

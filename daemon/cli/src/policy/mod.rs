@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`check`] | what the service would make of one |
+//! | [`init`] | one to begin with, of what a scan says |
 //! | [`fmt`] | one written in the form that all have |
 //! | `form` | that form |
 //! | `wrong` | what is wrong with one, with the line that it is in |
@@ -10,6 +11,7 @@
 pub mod check;
 pub mod fmt;
 mod form;
+pub mod init;
 mod wrong;
 
 use std::{fs, path::Path};
@@ -43,13 +45,7 @@ pub(crate) fn compile_text(file: &Path) -> anyhow::Result<Option<(Policy, String
 /// # Errors
 /// When the file is not named as a policy's is.
 fn of_text(file: &Path, text: &str) -> anyhow::Result<Option<Policy>> {
-    let shown = file.display();
-    let name = file
-        .file_name()
-        .and_then(|name| name.to_str())
-        .and_then(|name| name.strip_suffix(".toml"))
-        .with_context(|| format!("`{shown}` is not named NAME.toml; the name is the policy's"))?;
-    let name = PolicyName::parse(name).with_context(|| format!("the name of `{shown}`"))?;
+    let name = name_of(file)?;
     let beside = |name: &str| {
         fs::read_to_string(file.with_file_name(name)).map_err(|error| error.to_string())
     };
@@ -60,6 +56,20 @@ fn of_text(file: &Path, text: &str) -> anyhow::Result<Option<Policy>> {
             Ok(None)
         }
     }
+}
+
+/// The name that a policy has by its file's.
+///
+/// # Errors
+/// When the file is not named as a policy's is.
+fn name_of(file: &Path) -> anyhow::Result<PolicyName> {
+    let shown = file.display();
+    let name = file
+        .file_name()
+        .and_then(|name| name.to_str())
+        .and_then(|name| name.strip_suffix(".toml"))
+        .with_context(|| format!("`{shown}` is not named NAME.toml; the name is the policy's"))?;
+    PolicyName::parse(name).with_context(|| format!("the name of `{shown}`"))
 }
 
 /// Says what is wrong with a policy's rules, a line each.

@@ -22,7 +22,8 @@ use crate::ledger::ledger;
 const UNDER: &str = "CUSTODY_TEST_UNDER_FILTER";
 
 /// The commands; `{}` is the file that they write.
-const COMMANDS: [&[&str]; 10] = [
+const COMMANDS: [&[&str]; 11] = [
+    &["policy", "init", "SCHEMAS/playwright-mcp.json"],
     &[
         "diff",
         "SCHEMAS/server-filesystem.json",

@@ -4,6 +4,7 @@
 mod alone;
 mod diff;
 mod import_live;
+mod init;
 mod ledger;
 mod offline;
 mod pipes;

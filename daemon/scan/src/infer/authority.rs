@@ -119,6 +119,11 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// Whether it says which of several things is meant.
+    pub const fn is_selector(self) -> bool {
+        matches!(self, Self::SelectorName | Self::LookedFor)
+    }
+
     /// Its name in a report.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::{
-    infer::{Authority, Confidence, Inferred, Reason},
+    infer::{Authority, Confidence, Inferred},
     schema::Argument,
 };
 
@@ -69,7 +69,7 @@ impl Remedy {
             Authority::Bounded | Authority::Payload => return None,
             Authority::Locked => {}
         }
-        let chooses = matches!(inferred.reason, Reason::SelectorName | Reason::LookedFor);
+        let chooses = inferred.reason.is_selector();
         let fallback = if chooses {
             vec![Owned, Verified, Catalogue]
         } else if argument.choice.is_some() {

@@ -88,6 +88,12 @@ impl Types {
             && self.0 & !(NUMBER | INTEGER | BOOLEAN | NULL) == 0
     }
 
+    /// The one type beside null; none if there are several, or none.
+    pub fn single(self) -> Option<&'static str> {
+        let mut words = self.words().filter(|word| *word != "null");
+        words.next().filter(|_| words.next().is_none())
+    }
+
     /// How many types there are beside null.
     pub fn count(self) -> usize {
         self.words().filter(|word| *word != "null").count()

@@ -8,6 +8,7 @@
 
 mod controls;
 mod diff;
+mod draft;
 mod infer;
 mod input;
 mod report;

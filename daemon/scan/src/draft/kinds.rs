@@ -1,0 +1,189 @@
+//! The type of an argument as a policy has it, where it has one.
+
+use gate::json::Value;
+
+use super::toml::{Page, quoted};
+use crate::{
+    infer::Scanned,
+    schema::{self, Argument, Named, Obligation},
+};
+
+/// How long a text is at most where the schema does not say it: what is said, and what names something.
+const SAID_MAX: i64 = 4_000;
+const NAMED_MAX: i64 = 256;
+
+/// The longest text, and list, that a policy takes.
+const MOST: i64 = 65_536;
+
+/// A type of a policy.
+pub(super) enum Kind {
+    /// One of these texts.
+    Choice(Vec<String>),
+    /// A number or a truth.
+    Plain(Vec<String>),
+    /// A text.
+    Text(Vec<(&'static str, Bound)>),
+    /// A list of texts.
+    Texts(Option<i64>),
+}
+
+/// A bound of a text.
+pub(super) enum Bound {
+    /// The schema's.
+    Said(i64),
+    /// Nobody's.
+    Guessed(i64),
+}
+
+impl Kind {
+    /// Of `argument`; none where a policy has no such type, or anything of it is left to look at.
+    pub(super) fn of(argument: &Argument, scanned: &Scanned<'_>) -> Option<Self> {
+        let is_open = |it: &Obligation| it.kind != schema::Kind::Unmodelled;
+        let is_named = argument.named == Named::BySchema;
+        if !is_named || argument.obligations.iter().any(is_open) || has_inside(argument, scanned) {
+            return None;
+        }
+        if let Some(choice) = &argument.choice {
+            let texts: Option<Vec<String>> = choice.0.iter().map(|it| text(it)).collect();
+            return texts.filter(|it| !it.is_empty()).map(Self::Choice);
+        }
+        match argument.types.single()? {
+            "boolean" => Some(Self::Plain(vec!["type = \"boolean\"".into()])),
+            word @ ("integer" | "number") => Some(Self::Plain(number(word, argument))),
+            "string" => {
+                let least = count(argument, "minLength").map(|it| ("min_length", Bound::Said(it)));
+                let most = count(argument, "maxLength");
+                let most = match most {
+                    Some(most) => Bound::Said(most.min(MOST)),
+                    None => Bound::Guessed(SAID_MAX),
+                };
+                Some(Self::Text(
+                    least.into_iter().chain([("max_length", most)]).collect(),
+                ))
+            }
+            "array" => {
+                let [items] = &*argument.items else {
+                    return None;
+                };
+                (items.single() == Some("string")).then(|| Self::Texts(count(argument, "maxItems")))
+            }
+            _ => None,
+        }
+    }
+
+    /// As the type of an argument that the agent writes.
+    pub(super) fn write(&self, page: &mut Page) {
+        match self {
+            Self::Texts(most) => {
+                page.line("type = \"list\"");
+                page.guess(
+                    &format!("items = {{ type = \"string\", max_length = {SAID_MAX} }}"),
+                    "how long each is",
+                );
+                match most {
+                    Some(most) => page.line(&format!("max_items = {}", (*most).min(1_000))),
+                    None => page.guess("max_items = 100", "how many there are"),
+                }
+            }
+            Self::Choice(_) | Self::Plain(_) | Self::Text(_) => self.write_lines(SAID_MAX, page),
+        }
+    }
+
+    /// As the type of a value, or of a member of a set.
+    pub(super) fn write_member(&self, page: &mut Page) {
+        self.write_lines(NAMED_MAX, page);
+    }
+
+    fn write_lines(&self, guessed: i64, page: &mut Page) {
+        match self {
+            Self::Choice(members) => {
+                let members: Vec<String> = members.iter().map(|it| quoted(it)).collect();
+                page.line("type = \"enum\"");
+                page.line(&format!("one_of = [{}]", members.join(", ")));
+            }
+            Self::Plain(lines) => {
+                for line in lines {
+                    page.line(line);
+                }
+            }
+            Self::Text(bounds) => {
+                page.line("type = \"string\"");
+                for (key, bound) in bounds {
+                    match bound {
+                        Bound::Said(n) => page.line(&format!("{key} = {n}")),
+                        Bound::Guessed(n) => page.guess(
+                            &format!("{key} = {}", (*n).min(guessed)),
+                            "the schema does not bound it",
+                        ),
+                    }
+                }
+            }
+            Self::Texts(_) => {
+                page.line("type = \"string\"");
+                page.guess(
+                    &format!("max_length = {guessed}"),
+                    "the schema does not bound it",
+                );
+            }
+        }
+    }
+}
+
+/// What a schema says of a value beyond what a policy takes over, for the comments.
+pub(super) fn notes(argument: &Argument) -> Vec<String> {
+    let patterns = argument.bounds.patterns.iter().map(|it| ("pattern", it));
+    let formats = argument.bounds.formats.iter().map(|it| ("format", it));
+    let texts = patterns
+        .chain(formats)
+        .map(|(keyword, it)| format!("{keyword} {}", gate::excerpt::excerpt(it)));
+    let numbers = [
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "minItems",
+    ]
+    .into_iter()
+    .filter(|it| argument.bounds.numbers.contains_key(it))
+    .map(String::from);
+    texts.chain(numbers).collect()
+}
+
+/// Whether there are arguments inside: a policy's argument is one value.
+fn has_inside(argument: &Argument, scanned: &Scanned<'_>) -> bool {
+    let inside = format!("{}/", argument.path);
+    let mut all = scanned.schema.arguments.iter();
+    argument.types.has_object() || all.any(|it| it.path.starts_with(&inside))
+}
+
+fn number(word: &str, argument: &Argument) -> Vec<String> {
+    let mut lines = vec![format!("type = \"{word}\"")];
+    for (keyword, key) in [("minimum", "min"), ("maximum", "max")] {
+        match argument.bounds.numbers.get(keyword) {
+            Some(Value::Int(n)) => lines.push(format!("{key} = {}", n.get())),
+            Some(Value::Real(x)) if word == "number" => {
+                lines.push(format!("{key} = {:?}", x.get()));
+            }
+            Some(_) | None => {}
+        }
+    }
+    lines
+}
+
+fn count(argument: &Argument, keyword: &str) -> Option<i64> {
+    match argument.bounds.numbers.get(keyword) {
+        Some(Value::Int(n)) => Some(n.get()),
+        Some(_) | None => None,
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Text(text) => Some(text.clone()),
+        Value::Bool(_)
+        | Value::Int(_)
+        | Value::List(_)
+        | Value::Null
+        | Value::Object(_)
+        | Value::Real(_) => None,
+    }
+}
