@@ -8,17 +8,14 @@ mod read;
 
 use std::collections::BTreeMap;
 
-use gate::{
-    digest::{Digest, Running},
-    json,
-};
+use gate::digest::{Digest, Running};
 use serde::Serialize;
 
 pub use read::MEMBERS;
 
 use crate::{
     infer::Tier,
-    input::{Export, Fault, InputError, limits},
+    input::{Export, InputError},
     schema::Schema,
 };
 
@@ -201,11 +198,7 @@ impl Stated {
 /// # Errors
 /// When it is refused: not of its form, or about something that the exports have not, or have twice.
 pub fn parse(file: &str, bytes: &[u8], exports: &[Export]) -> Result<Controls, InputError> {
-    if bytes.len() > limits::FILE_BYTES {
-        return Err(InputError::new(file, "", Fault::Large));
-    }
-    let value = json::parse_located(bytes, &crate::input::JSON)
-        .map_err(|located| InputError::json(file, located))?;
+    let value = crate::input::value(file, bytes)?;
     let mut sha256 = Running::default();
     sha256.update(bytes);
     let schemas: Vec<Vec<Schema>> = exports

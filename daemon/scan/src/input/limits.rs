@@ -26,7 +26,7 @@ pub const NAME_BYTES: usize = 512;
 pub const NODES: usize = 100_000;
 
 /// The same, for the parser.
-pub(crate) const JSON: Limits = Limits {
+pub(super) const JSON: Limits = Limits {
     bytes: FILE_BYTES,
     depth: Limits::DEPTH_MAX,
     nodes: NODES,

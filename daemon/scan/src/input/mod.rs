@@ -20,7 +20,6 @@ use gate::{
 use serde::Serialize;
 
 pub(crate) use file::bytes;
-pub(crate) use limits::JSON;
 pub(crate) use refused::{At, quoted};
 pub use refused::{Fault, InputError};
 
@@ -126,11 +125,7 @@ pub fn read(files: &[impl AsRef<Path>]) -> Result<Vec<Export>, InputError> {
 /// # Errors
 /// When it is refused.
 pub fn parse(file: &str, bytes: &[u8]) -> Result<Export, InputError> {
-    if bytes.len() > limits::FILE_BYTES {
-        return Err(InputError::new(file, "", Fault::Large));
-    }
-    let value =
-        json::parse_located(bytes, &JSON).map_err(|located| InputError::json(file, located))?;
+    let value = value(file, bytes)?;
     let refused = |(at, fault): At| InputError::new(file, at, fault);
     let found = envelope::open(&value).map_err(refused)?;
     let (dialect, tools) = tools(found.tools, &found.pointer, found.form).map_err(refused)?;
@@ -143,6 +138,19 @@ pub fn parse(file: &str, bytes: &[u8]) -> Result<Export, InputError> {
         ignored: found.ignored,
         tools,
     })
+}
+
+/// The bytes of a file as a value.
+pub(crate) fn value(file: &str, bytes: &[u8]) -> Result<Value, InputError> {
+    if bytes.len() > limits::FILE_BYTES {
+        return Err(InputError::new(file, "", Fault::Large));
+    }
+    // What PowerShell writes. JSON has none (RFC 8259, 8.1).
+    let marks: [&[u8]; 3] = [b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"];
+    if marks.iter().any(|mark| bytes.starts_with(mark)) {
+        return Err(InputError::new(file, "", Fault::Mark));
+    }
+    json::parse_located(bytes, &limits::JSON).map_err(|located| InputError::json(file, located))
 }
 
 fn tools(items: &[Value], base: &str, form: envelope::Form) -> Result<(Dialect, Vec<Tool>), At> {

@@ -47,6 +47,9 @@ pub enum Fault {
         limits::ARGUMENTS
     )]
     Arguments,
+    /// Begins with a byte order mark.
+    #[error("it begins with a byte order mark, as UTF-16 and some UTF-8 do; write plain UTF-8")]
+    Mark,
     /// Two dialects in one file.
     #[error(
         "this tool has the form of {found}, and the one before it that of {first}; export each to a file of its own"

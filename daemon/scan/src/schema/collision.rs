@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use unicode_normalization::UnicodeNormalization as _;
 
 use super::{Argument, Kind, Obligation};
+use crate::input::Tool;
 
 /// Adds an obligation to each argument whose name is another's of the same place in another form.
 pub(super) fn flag(arguments: &mut [Argument]) {
@@ -23,6 +24,16 @@ pub(super) fn flag(arguments: &mut [Argument]) {
             argument.obligations = obligations.into_iter().collect();
         }
     }
+}
+
+/// Whether another tool of the export has the name of each in another form.
+pub(super) fn tools(tools: &[Tool]) -> Vec<bool> {
+    let mut forms: BTreeMap<String, usize> = BTreeMap::new();
+    for tool in tools {
+        *forms.entry(form(&tool.name)).or_default() += 1;
+    }
+    let shared = |tool: &Tool| forms.get(&form(&tool.name)).is_some_and(|it| *it > 1);
+    tools.iter().map(shared).collect()
 }
 
 /// What many readers make of a name: without case, separators and what is not seen.

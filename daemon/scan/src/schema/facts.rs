@@ -44,7 +44,6 @@ impl Facts {
             self.bounds.tighten(keyword, bound);
         }
         self.bounds.patterns.extend(other.bounds.patterns);
-        self.bounds.formats.extend(other.bounds.formats);
         self
     }
 
@@ -69,7 +68,6 @@ impl Facts {
             sum.bounds
                 .patterns
                 .retain(|pattern| branch.bounds.patterns.contains(pattern));
-            sum.bounds.formats.extend(branch.bounds.formats);
         }
         sum
     }

@@ -236,9 +236,9 @@ impl<'a> Walk<'a> {
                 None => {}
                 Some(Value::Text(text)) => {
                     let text = self.text(text, at)?;
+                    // A format of a branch says what a value may be, too.
                     if keyword == "format" {
-                        place.formats.insert(Arc::clone(&text));
-                        facts.bounds.formats.insert(text);
+                        place.formats.insert(text);
                     } else {
                         facts.bounds.patterns.insert(text);
                     }

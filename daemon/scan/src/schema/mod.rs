@@ -63,7 +63,18 @@ pub enum Unknown {
 /// When one cannot be read within the limits.
 pub fn read(export: &Export) -> Result<Vec<Schema>, InputError> {
     let mut steps = limits::STEPS;
-    let schemas = export.tools.iter().map(|tool| of(tool, &mut steps));
+    let collide = collision::tools(&export.tools);
+    let schemas = export.tools.iter().zip(collide).map(|(tool, collides)| {
+        let mut schema = of(tool, &mut steps)?;
+        if collides {
+            schema.obligations.push(Obligation {
+                kind: Kind::Collision,
+                pointer: tool.pointer.clone(),
+                about: tool.name.clone(),
+            });
+        }
+        Ok(schema)
+    });
     schemas
         .collect::<Result<Vec<_>, At>>()
         .map_err(|(at, fault)| InputError::new(&export.file, at, fault))

@@ -68,9 +68,7 @@ impl Kind {
     pub const fn ask(self) -> &'static str {
         match self {
             Self::BooleanSchema => "the schema says nothing of the value; what may it be?",
-            Self::Collision => {
-                "names differ by case or form alone; which of them does the tool read?"
-            }
+            Self::Collision => "names differ by case or form alone; which of them is read?",
             Self::Composite => "the schema is put together of others; which of them holds when?",
             Self::Contradiction => "no value fits the schema; what does the tool really take?",
             Self::Malformed => "a keyword has a value that it does not take; what was meant?",

@@ -134,7 +134,7 @@ impl<'a> Walk<'a> {
         }
         let mut facts = self.place(sources, &at, &mut place)?;
         let items = self.descend(&mut place, &spot.path, &at, depth)?;
-        facts.bounds.formats.append(&mut place.formats);
+        facts.bounds.formats = mem::take(&mut place.formats);
         self.arguments.push(Argument {
             path: spot.path,
             name: spot.name,

@@ -196,3 +196,33 @@ fn a_file_that_others_wrote_is_read() {
     assert!(tool.risk.confirmation_needed);
     assert_eq!(tool.unknown_arguments, "refused");
 }
+
+#[test]
+fn what_the_documentation_shows_is_read() {
+    let page = include_str!("../../docs/scan.md");
+    let (_, rest) = page.split_once("```json\n").unwrap();
+    let (example, _) = rest.split_once("```").unwrap();
+    let tool = r#"{"name":"purchase_bid","inputSchema":{"type":"object","properties":{"bidWei":{"type":"string"}}}}"#;
+    let exports = [input::parse("a.json", tool.as_bytes()).unwrap()];
+    let controls = controls::parse("c.json", example.as_bytes(), &exports).unwrap();
+    assert_eq!(controls.tools["purchase_bid"].unexposed.len(), 1);
+}
+
+#[test]
+fn a_tool_is_to_be_looked_at_until_its_risk_is_stated_and_its_schema_closed() {
+    for (schema, to_review) in [
+        (r#"{"type":"object","additionalProperties":false}"#, false),
+        (r#"{"type":"object"}"#, true),
+    ] {
+        let text = format!(r#"[{{"name":"buy","inputSchema":{schema}}}]"#);
+        let exports = [input::parse("a.json", text.as_bytes()).unwrap()];
+        let stated = of(r#"{"risk":{"tier":"financial","evidence":"declared"}}"#);
+        let controls = controls::parse("c.json", stated.as_bytes(), &exports).unwrap();
+        let looked = |controls| {
+            let report = Report::of(&exports, controls, Names::Shown).unwrap();
+            report.documents[0].tools[0].review_required
+        };
+        assert_eq!(looked(Some(&controls)), to_review, "{schema}");
+        assert!(looked(None), "{schema}");
+    }
+}

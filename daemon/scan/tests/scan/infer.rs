@@ -411,3 +411,21 @@ fn annotations_are_held_against_what_is_known() {
         [Conflict, Conflict, Conflict]
     );
 }
+
+#[test]
+fn tools_whose_names_differ_by_case_or_form_alone_are_flagged() {
+    let text = r#"[{"name":"send_mail","inputSchema":{"type":"object"}},{"name":"sendMail","inputSchema":{"type":"object"}},
+        {"name":"send","inputSchema":{"type":"object"}}]"#;
+    let export = input::parse("a.json", text.as_bytes()).unwrap();
+    let scanned = infer::scan(&export, &|_| Tier::Unknown).unwrap();
+    let collides = |it: &Scanned<'_>| {
+        it.schema
+            .obligations
+            .iter()
+            .any(|it| it.kind == Kind::Collision)
+    };
+    assert_eq!(
+        scanned.iter().map(collides).collect::<Vec<_>>(),
+        [true, true, false]
+    );
+}

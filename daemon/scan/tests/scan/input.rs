@@ -64,6 +64,9 @@ fn what_is_not_the_json_that_all_readers_agree_on_is_refused_and_says_where() {
         json(br#"{"tools":[{"name":"a","name":"b"}]}"#, "/tools/0/name"),
         JsonError::DuplicateKey
     );
+    for marked in [&b"\xef\xbb\xbf[]"[..], b"\xff\xfe[\0]\0"] {
+        assert!(matches!(refused(marked).fault, Fault::Mark));
+    }
     let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
     assert!(matches!(
         json(deep.as_bytes(), &"/0".repeat(64)),

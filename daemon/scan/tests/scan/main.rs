@@ -12,3 +12,4 @@ mod draft;
 mod infer;
 mod input;
 mod report;
+mod schema;

@@ -141,7 +141,7 @@ fn foreign_text_in_a_report_does_nothing() {
 #[test]
 fn a_redacted_report_has_no_name_no_word_no_bound_and_no_digest() {
     let text = r#"{"tools":[{"name":"zork_send","title":"zork","description":"zork URL","inputSchema":{"properties":{
-        "zork_url":{"type":"string","maxLength":4711,"pattern":"zork","description":"zork path","default":"https://zork.test"},
+        "zork_url":{"type":"string","maxLength":4711,"pattern":"zork","description":"zork webhook","default":"https://zork.test"},
         "zork_list":{"type":"array","items":{"properties":{"zork_text":{"type":"string","zork":1}}}},
         "zork_action":{"enum":["zork_delete","zork_get"]}},"required":["zork_more"]},"annotations":{"zorkHint":true}}],"zork":1}"#;
     let exports = [input::parse("zork.json", text.as_bytes()).unwrap()];
@@ -153,7 +153,7 @@ fn a_redacted_report_has_no_name_no_word_no_bound_and_no_digest() {
     let redacted = Report::of(&exports, Some(&controls), Names::Redacted).unwrap();
     assert_eq!(redacted.summary.arguments, shown.summary.arguments);
     for text in [redacted.json().unwrap(), redacted.markdown()] {
-        for name in ["zork", "4711", "send", "delete", "url"] {
+        for name in ["zork", "4711", "send", "delete", "url", "webhook"] {
             assert!(!text.to_lowercase().contains(name), "{name} in {text}");
         }
         let mut run = 0;
