@@ -96,6 +96,24 @@ fn the_same_files_give_the_same_bytes_and_say_their_version() {
     assert!(gate::json::parse(once.json().unwrap().as_bytes(), &limits).is_ok());
 }
 
+/// Every reason and every kind of thing to look at that these exports bring about is explained.
+#[test]
+fn the_documentation_names_what_a_report_says() {
+    let page = include_str!("../../docs/scan.md");
+    for name in SERVERS {
+        for tool in &report(server(name), Names::Shown).documents[0].tools {
+            for argument in &tool.arguments {
+                let reason = argument.reason.as_str();
+                let named = reason == "payload_name" || page.contains(&format!("`{reason}`"));
+                assert!(named, "{reason}");
+                for it in &argument.obligations {
+                    assert!(page.contains(&format!("`{}`", it.kind)), "{}", it.kind);
+                }
+            }
+        }
+    }
+}
+
 /// Hostile in every place where foreign text can stand.
 fn hostile() -> Export {
     let text = "\u{202e}`|<b>\u{1b}[2J\u{9b}1m\\u000a# [a](http://a.test) ";
