@@ -19,6 +19,8 @@ mod hooks;
 mod index;
 mod launch;
 mod ledger;
+mod python;
+mod scan;
 mod series;
 
 pub(crate) use client::{Args as ClientArgs, run as client};
@@ -43,6 +45,8 @@ pub(crate) struct Args {
     built: bool,
     #[command(flatten)]
     gate: gate::GateArgs,
+    #[command(flatten)]
+    scan: scan::ScanArgs,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -62,11 +66,16 @@ enum What {
     Launch,
     /// Records of the ledger a second, and what a million of them take to verify and look up
     Ledger,
+    /// Tool schemas scanned by ours and by Verb Authority: every difference, its public corpus, and the time
+    Scan,
 }
 
 pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
     if matches!(args.what, What::Gate) {
         return gate::run(places, &args.gate, args.turns); // a pure function: nothing to install, no root
+    }
+    if matches!(args.what, What::Scan) {
+        return scan::run(places, &args.scan);
     }
     if matches!(args.what, What::Index) {
         return index::run(places);
@@ -99,6 +108,7 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
             What::Index => "index",
             What::Launch => "launch",
             What::Ledger => "ledger",
+            What::Scan => "scan",
         };
         let mut command = places.again_as_root(["bench", what, "--built", "--turns"])?;
         command
@@ -116,5 +126,6 @@ pub(crate) fn run(places: &Places, args: &Args) -> Result<()> {
         What::Index => index::run(places),
         What::Launch => launch::run(places, args.turns),
         What::Ledger => ledger::run(places),
+        What::Scan => scan::run(places, &args.scan),
     }
 }

@@ -36,6 +36,8 @@ enum Target {
     PolicyParsing,
     /// A tool's schema in Anthropic's form: what is locked stays locked
     ScanAnthropic,
+    /// Declarations beside an export: refused, or shown and nothing else
+    ScanControls,
     /// A tool's schema in MCP's form
     ScanMcp,
     /// A tool's schema in both of OpenAI's forms
@@ -45,12 +47,13 @@ enum Target {
 }
 
 impl Target {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::CallParsing,
         Self::Handoff,
         Self::OneMeaning,
         Self::PolicyParsing,
         Self::ScanAnthropic,
+        Self::ScanControls,
         Self::ScanMcp,
         Self::ScanOpenai,
         Self::ValueOrigin,
@@ -63,6 +66,7 @@ impl Target {
             Self::OneMeaning => "one_meaning",
             Self::PolicyParsing => "policy_parsing",
             Self::ScanAnthropic => "scan_anthropic",
+            Self::ScanControls => "scan_controls",
             Self::ScanMcp => "scan_mcp",
             Self::ScanOpenai => "scan_openai",
             Self::ValueOrigin => "value_origin",
@@ -73,7 +77,9 @@ impl Target {
     const fn package(self) -> &'static str {
         match self {
             Self::OneMeaning => "daemon/front",
-            Self::ScanAnthropic | Self::ScanMcp | Self::ScanOpenai => "daemon/scan",
+            Self::ScanAnthropic | Self::ScanControls | Self::ScanMcp | Self::ScanOpenai => {
+                "daemon/scan"
+            }
             Self::CallParsing | Self::Handoff | Self::PolicyParsing | Self::ValueOrigin => "gate",
         }
     }

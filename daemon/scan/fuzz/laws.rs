@@ -1,12 +1,20 @@
 //! What holds of every export that the scanner reads, whoever wrote it.
 
+#[path = "shown.rs"]
+pub(crate) mod shown;
+
 use std::collections::BTreeMap;
 
 use custody_scan::{
     infer::{self, Authority, Scanned, Tier},
     input::{self, Export},
+    report::{Names, Report},
 };
-use gate::{json::Value, policy::Risk};
+use gate::{
+    json::{self, Limits, Value},
+    policy::Risk,
+};
+use shown::{said, written};
 
 /// Reads `bytes`: an error is one line that names the file, or what is read is scanned, twice alike.
 pub(crate) fn read(bytes: &[u8]) -> Option<Export> {
@@ -17,12 +25,6 @@ pub(crate) fn read(bytes: &[u8]) -> Option<Export> {
             None
         }
     }
-}
-
-/// An error is something that a terminal may show.
-pub(crate) fn said(error: &str) {
-    assert!(error.contains("fuzz"), "no file in `{error}`");
-    assert!(!error.chars().any(char::is_control), "{error:?}");
 }
 
 /// Who may author what, by tool and path. Nothing, where a schema is refused.
@@ -37,20 +39,29 @@ pub(crate) fn authority(export: &Export) -> Option<BTreeMap<(String, String), Au
     Some(scanned.iter().flat_map(of_tool).collect())
 }
 
-fn of_tool(
-    scanned: &Scanned<'_>,
-) -> impl Iterator<Item = ((String, String), Authority)> + use<> {
+fn of_tool(scanned: &Scanned<'_>) -> impl Iterator<Item = ((String, String), Authority)> + use<> {
     let name = scanned.tool.name.clone();
     let all: Vec<_> = scanned
         .arguments()
         .map(|(argument, judged)| {
             let authority = judged.inferred.authority;
-            assert!(authority != Authority::Bounded, "inference left something open");
+            assert!(
+                authority != Authority::Bounded,
+                "inference left something open"
+            );
             if authority == Authority::Payload {
                 assert!(argument.name.is_ascii(), "{:?} is free", argument.name);
-                assert!(argument.types.is_text(), "{} is free and no text", argument.path);
+                assert!(
+                    argument.types.is_text(),
+                    "{} is free and no text",
+                    argument.path
+                );
             }
-            for tier in [Tier::Unknown, Tier::Known(Risk::Write), Tier::Known(Risk::Execute)] {
+            for tier in [
+                Tier::Unknown,
+                Tier::Known(Risk::Write),
+                Tier::Known(Risk::Execute),
+            ] {
                 let under = judged.inferred.clone().under(tier, argument);
                 assert_eq!(under.authority, authority, "a declaration freed something");
             }
@@ -72,13 +83,23 @@ pub(crate) fn never_frees(before: &Export, change: impl FnOnce(&mut Export)) {
     };
     for (place, authority) in old {
         if authority == Authority::Locked {
-            assert_eq!(new.get(&place), Some(&Authority::Locked), "{place:?} was freed");
+            assert_eq!(
+                new.get(&place),
+                Some(&Authority::Locked),
+                "{place:?} was freed"
+            );
         }
     }
 }
 
 /// Every law of one export.
 pub(crate) fn all(export: &Export) {
+    for names in [Names::Shown, Names::Redacted] {
+        match Report::of(std::slice::from_ref(export), None, names) {
+            Ok(report) => written(&report),
+            Err(error) => said(&error.to_string()),
+        }
+    }
     assert_eq!(authority(export), authority(export));
     never_frees(export, |export| {
         for tool in &mut export.tools {
@@ -102,10 +123,12 @@ pub(crate) fn importer(bytes: &[u8], around: impl Fn(&str) -> String) {
     if let Some(export) = read(bytes) {
         all(&export);
     }
-    let Ok(schema) = core::str::from_utf8(bytes) else {
+    // A text that ends the schema and goes on would be something else in each form.
+    let Ok(schema @ Value::Object(_)) = json::parse(bytes, &Limits::LINE) else {
         return;
     };
-    let Some(export) = read(around(schema).as_bytes()) else {
+    let schema = String::from_utf8(json::canonical(&schema)).expect("UTF-8");
+    let Some(export) = read(around(&schema).as_bytes()) else {
         return;
     };
     all(&export);

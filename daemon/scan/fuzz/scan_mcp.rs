@@ -5,6 +5,8 @@ mod laws;
 
 pub(crate) fn run(data: &[u8]) {
     laws::importer(data, |schema| {
-        format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"tools":[{{"name":"t","inputSchema":{schema}}}]}}}}"#)
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"result":{{"tools":[{{"name":"t","inputSchema":{schema}}}]}}}}"#
+        )
     });
 }

@@ -4,8 +4,10 @@
 use std::{collections::BTreeMap, fs, path::Path};
 
 use custody_scan::{
+    controls,
     infer::{self, Authority, Confidence, Scanned, Standing, Tier},
     input::{self, Export},
+    report::{Names, Report},
     schema::{Kind, Unknown},
 };
 use gate::policy::Risk;
@@ -81,9 +83,7 @@ fn browser_tabs_is_what_its_frozen_case_expects() {
 /// The financial tool of avp9-nexus: both arguments locked, whatever is declared of them; nothing else is taken.
 #[test]
 fn an_auction_bid_is_locked_and_closed() {
-    let path = format!("{FOLDER}/outside/verb-authority/avp9_nexus_financial_tool.json");
-    let tool = fs::read_to_string(path).unwrap();
-    let export = input::parse("avp9", format!("[{tool}]").as_bytes()).unwrap();
+    let export = export("outside/verb-authority/avp9_nexus_financial_tool.json");
     let scanned = infer::scan(&export, &|_| Tier::Known(Risk::Financial)).unwrap();
     let found = verdicts(&scanned, "purchase_bid");
     assert_eq!(found.len(), 2);
@@ -96,6 +96,45 @@ fn an_auction_bid_is_locked_and_closed() {
     assert_eq!(tool.schema.unknown, Unknown::Refused);
     assert_eq!(tool.risk.effective, Tier::Known(Risk::Financial));
     assert_eq!(tool.risk.inferred, Tier::Known(Risk::Financial));
+}
+
+/// What avp9-nexus declares of it, bound by bound, is shown beside and frees nothing.
+#[test]
+fn what_is_declared_of_the_bid_is_shown_beside_the_inference() {
+    let exports = [export(
+        "outside/verb-authority/avp9_nexus_financial_tool.json",
+    )];
+    let path = format!("{FOLDER}/outside/verb-authority/avp9_nexus_financial_controls.json");
+    let stated = controls::read(Path::new(&path), &exports).unwrap();
+    let report = Report::of(&exports, Some(&stated), Names::Shown).unwrap();
+    let report: serde_json::Value = serde_json::from_str(&report.json().unwrap()).unwrap();
+    let tool = &report["documents"][0]["tools"][0];
+    assert_eq!(tool["risk"]["effective"], "financial");
+    assert_eq!(tool["risk"]["confirmation_needed"], true);
+    let expected = fs::read(format!(
+        "{FOLDER}/outside/verb-authority/avp9_nexus_expected.json"
+    ));
+    let expected: serde_json::Value = serde_json::from_slice(&expected.unwrap()).unwrap();
+    for argument in tool["arguments"].as_array().unwrap() {
+        assert_eq!(argument["authority"], "locked");
+        let name = argument["path"].as_str().unwrap().trim_start_matches('/');
+        let beside = &argument["controls"];
+        assert_eq!(beside["standing"], "unverified");
+        let expected = &expected["arguments"][name];
+        assert_eq!(beside["authority"], expected["authority"], "{name}");
+        assert_eq!(beside["evidence"], expected["evidence"], "{name}");
+        let bounds = beside["bounds"].as_array().unwrap();
+        for word in ["bounds_mutability", "operational_status"] {
+            let found: Vec<_> = bounds.iter().map(|it| it[word].clone()).collect();
+            let expected = expected[word].as_array().cloned().unwrap_or_default();
+            assert_eq!(found, expected, "{name} {word}");
+        }
+    }
+    let hidden = &tool["controls"]["unexposed_arguments"]["destination"];
+    let expected = expected["unexposed_arguments"]["destination"].as_object();
+    for (word, said) in expected.unwrap() {
+        assert_eq!(hidden[word], *said, "{word}");
+    }
 }
 
 /// Positions of a list are fields of a tuple: each locked, and the list is looked at.

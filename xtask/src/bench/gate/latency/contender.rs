@@ -3,28 +3,23 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader, Lines, Write as _},
-    path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
 };
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::json;
 
-use crate::{places::Places, say, stage};
+use crate::{bench::python, places::Places, say, stage};
 
-/// The peers, pinned. They are installed into an environment of their own below the target folder, and
-/// never linked, shipped or copied.
+/// The peers, pinned: what each is called, its word in [`PROGRAM`], its package.
 const PEERS: [(&str, &str, &str); 2] = [
     ("AgentLock 1.4.0", "agentlock", "agentlock==1.4.0"),
     (
-        "Verb Authority 0.10.0b15",
+        python::VERB_AUTHORITY.0,
         "verb-authority",
-        "verb-authority==0.10.0b15",
+        python::VERB_AUTHORITY.1,
     ),
 ];
-
-/// Debian's own.
-const PYTHON: &str = "/usr/bin/python3";
 
 /// What the peers' processes run.
 const PROGRAM: &str = include_str!("peer.py");
@@ -109,8 +104,10 @@ impl Drop for Contender {
 
 /// Every peer.
 pub(super) fn peers(places: &Places) -> Result<Vec<Contender>> {
-    let environment = install(places)?;
-    let program = places.target.join("bench-gate/peer.py");
+    let packages = PEERS.map(|(_name, _word, package)| package);
+    let folder = places.target.join("bench-gate");
+    let environment = python::environment(&folder, &packages)?;
+    let program = folder.join("peer.py");
     fs::write(&program, PROGRAM).context("cannot write the peers' program")?;
     PEERS
         .into_iter()
@@ -119,37 +116,6 @@ pub(super) fn peers(places: &Places) -> Result<Vec<Contender>> {
             Contender::start(name, word, command.arg(&program))
         })
         .collect()
-}
-
-fn install(places: &Places) -> Result<PathBuf> {
-    let folder = places.target.join("bench-gate");
-    fs::create_dir_all(&folder).context("cannot make a folder for the peers")?;
-    let environment = folder.join("venv");
-    let packages = PEERS.map(|(_name, _word, package)| package);
-    let stamp = environment.join("installed");
-    if fs::read_to_string(&stamp).is_ok_and(|it| it == packages.join("\n")) {
-        return Ok(environment);
-    }
-    say::error(format_args!(
-        "    installing the peers from PyPI, for this benchmark alone: {}",
-        packages.join(", ")
-    ));
-    stage::must(
-        Command::new(PYTHON)
-            .args(["-m", "venv", "--clear"])
-            .arg(&environment),
-    )?;
-    pip(&environment, &packages)?;
-    fs::write(stamp, packages.join("\n")).context("cannot stamp the environment")?;
-    Ok(environment)
-}
-
-fn pip(environment: &Path, packages: &[&str]) -> Result<()> {
-    stage::must(
-        Command::new(environment.join("bin/python"))
-            .args(["-m", "pip", "install", "--quiet"])
-            .args(packages),
-    )
 }
 
 /// 25 tools, a call of about 1 KB whose recipient the person named, results of 4 KB.
