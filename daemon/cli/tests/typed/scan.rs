@@ -72,7 +72,7 @@ fn bad_input_is_one_line_and_125_and_nothing_is_written() {
     );
     let circle = br##"[{"name":"t","inputSchema":{"properties":{"a":{"$ref":"#/$defs/a"}},"$defs":{"a":{"$ref":"#/$defs/a"}}}}]"##;
     let ambiguous = br#"{"tools":[],"functions":[]}"#;
-    let bidi = "{\"tools\":[{\"name\":\"a\u{202e}\",\"inputSchema\":1}]}";
+    let bidi = "{\"tools\":[{\"name\":\"a\u{202e}\",\"inputSchema\":{}}]}";
     let huge = folder.path().join("huge.json");
     fs::File::create(&huge).unwrap().set_len(100 << 20).unwrap();
     let cases: Vec<(PathBuf, &str)> = vec![
@@ -89,7 +89,7 @@ fn bad_input_is_one_line_and_125_and_nothing_is_written() {
             put("surrogate.json", br#"[{"name":"\ud800"}]"#),
             "lone surrogate",
         ),
-        (put("bidi.json", bidi.as_bytes()), "must be a schema"),
+        (put("bidi.json", bidi.as_bytes()), "turns the direction"),
         (put("many.json", many.as_bytes()), "2000 arguments"),
         (put("latin.json", b"[{\"name\":\"\xe9\"}]"), "not UTF-8"),
         (

@@ -8,6 +8,7 @@ mod file;
 pub mod limits;
 mod mcp;
 pub(crate) mod member;
+pub(crate) mod name;
 mod openai;
 mod refused;
 
@@ -183,6 +184,7 @@ fn tools(items: &[Value], base: &str, form: envelope::Form) -> Result<(Dialect, 
         if tool.name.is_empty() || tool.name.len() > limits::NAME_BYTES {
             return Err((at, Fault::Name));
         }
+        name::check(&tool.name, &at)?;
         if !names.insert(tool.name.clone()) {
             let name = gate::excerpt::excerpt(&tool.name);
             return Err((at, Fault::SameName { name }));

@@ -195,6 +195,14 @@ pub enum Fault {
         /// How many there are.
         found: usize,
     },
+    /// A name that turns what stands beside it.
+    #[error(
+        "the name {name} has a control character or a mark that turns the direction of text; rename it"
+    )]
+    Turned {
+        /// It.
+        name: String,
+    },
     /// Another type.
     #[error("must be {wanted}, and is {found}; correct the export")]
     Type {

@@ -10,6 +10,7 @@ use crate::{
     input::{
         At,
         member::{self, Object},
+        name,
     },
     pointer,
 };
@@ -25,6 +26,7 @@ pub(super) fn note<'a>(
         let here = pointer::join(at, "properties");
         for (name, schema) in member::object(properties, &here)? {
             let pointer = pointer::join(&here, name);
+            name::check(name, &pointer)?;
             place.add(
                 Child::Member(name.clone()),
                 Source {
@@ -75,7 +77,9 @@ pub(super) fn note<'a>(
         match required {
             Value::List(names) => {
                 for (index, name) in names.iter().enumerate() {
-                    let name = member::text(name, &pointer::item(&here, index))?;
+                    let at = pointer::item(&here, index);
+                    let name = member::text(name, &at)?;
+                    name::check(name, &at)?;
                     let known = place.required.entry(name).or_insert(when);
                     if when == When::Always {
                         *known = When::Always;

@@ -471,8 +471,8 @@ fn what_is_stated_counts_as_stated_and_no_more() {
 
 #[test]
 fn foreign_text_in_a_diff_is_inert_and_the_bytes_are_the_same_each_time() {
-    let before = export(r#"{"name":"a\u001b[2Jb\u202e","inputSchema":{"type":"object"}}"#);
-    let after = tool(r#"{"x\n- forged":{"type":"string"}}"#);
+    let before = export(r#"{"name":"a\u200b[2Jb\ufeff","inputSchema":{"type":"object"}}"#);
+    let after = tool(r#"{"x\u2028- forged":{"type":"string"}}"#);
     let found = diff(&before, &after);
     let side = |export| Side {
         export,

@@ -343,6 +343,39 @@ fn a_run_has_its_limits_too() {
 }
 
 #[test]
+fn a_name_that_turns_the_text_beside_it_is_refused_wherever_it_stands() {
+    for character in [
+        "\u{202e}", "\u{2066}", "\u{200f}", "\u{9b}", "\\u001b", "\\n",
+    ] {
+        let named = format!("a{character}b");
+        for (text, pointer) in [
+            (
+                format!(r#"[{{"name":"{named}","inputSchema":{{}}}}]"#),
+                "/0".to_owned(),
+            ),
+            (
+                export(&format!(r#"{{"{named}":{{}}}}"#)),
+                "/tools/0/inputSchema/properties/".to_owned(),
+            ),
+            (
+                format!(r#"[{{"name":"t","inputSchema":{{"required":["{named}"]}}}}]"#),
+                "/0/inputSchema/required/0".to_owned(),
+            ),
+        ] {
+            let error = refused(&text);
+            assert!(
+                matches!(error.fault, Fault::Turned { .. }),
+                "{text}: {error}"
+            );
+            assert!(error.pointer.starts_with(&pointer), "{error}");
+        }
+    }
+    // What is said for people may be in any script.
+    let text = export("{\"a\":{\"description\":\"\u{200f}\u{5d0}\u{202b}\"}}");
+    assert!(scan(text.as_bytes()).is_ok());
+}
+
+#[test]
 fn foreign_text_in_a_refusal_does_nothing() {
     let error = refused(
         "{\"tools\":[{\"name\":\"a\",\"inputSchema\":{\"properties\":{\"\u{202e}\\u001b[31m\":1}}}]}",

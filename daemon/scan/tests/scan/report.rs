@@ -118,12 +118,14 @@ fn the_documentation_names_what_a_report_says() {
 fn hostile() -> Export {
     let text = "\u{202e}`|<b>\u{1b}[2J\u{9b}1m\\u000a# [a](http://a.test) ";
     let text = text.replace('\u{1b}', "\\u001b");
+    // A name that turns text is refused: names have everything else.
+    let name = "\u{200b}\u{2028}`|<b># [a](http://a.test) ";
     let json = format!(
-        r#"{{"{text}k":1,"tools":[{{"name":"{text}","{text}u":1,"description":"{text} URL","annotations":{{"{text}":true,"readOnlyHint":"x"}},
+        r#"{{"{text}k":1,"tools":[{{"name":"{name}","{text}u":1,"description":"{text} URL","annotations":{{"{text}":true,"readOnlyHint":"x"}},
         "inputSchema":{{"properties":{{
-          "{text}p":{{"type":"string","{text}w":1,"title":"{text}","description":"{text}","default":"{text}://","format":"{text}","pattern":"{text}"}},
+          "{name}p":{{"type":"string","{text}w":1,"title":"{text}","description":"{text}","default":"{text}://","format":"{text}","pattern":"{text}"}},
           "action":{{"enum":["{text}e","list"]}},"body":{{"type":"string","description":"{text} https://a.test"}},
-          "r":{{"$ref":"{text}"}}}},"required":["{text}q"]}},"outputSchema":{{"properties":{{"body":{{}}}}}}}}]}}"#
+          "r":{{"$ref":"{text}"}}}},"required":["{name}q"]}},"outputSchema":{{"properties":{{"body":{{}}}}}}}}]}}"#
     );
     input::parse(&text.replace('\\', ""), json.as_bytes()).unwrap()
 }
