@@ -19,27 +19,7 @@ use serde_json::Value;
 const BOUND: Duration = Duration::from_millis(1_500);
 
 /// The tool that streams, for the demo's credential.
-const FOLLOW: &str = r#"
-[tools.follow_note]
-description = "Follows one of the session's notes while it is written."
-credential = "demo"
-risk = "read"
-idempotent = true
-result = "untrusted"
-on_taint = "pass"
-
-[tools.follow_note.request]
-method = "GET"
-url = "http://SERVICE/v1/notes/{id}"
-stream = true
-timeout_ms = 60000
-answer_max_bytes = 16777216
-
-[tools.follow_note.arguments.id]
-description = "Which note."
-authority = "owned"
-set = "notes"
-"#;
+const FOLLOW: &str = include_str!("../../fixtures/demo/follow.toml");
 
 /// What an agent does in a shell: it calls the tool by MCP, and has the stream's number in `id`.
 const CALL: &str = r#"

@@ -39,25 +39,7 @@ struct Case {
 }
 
 /// The same note over a lease: opened, and read to its end.
-const FOLLOW: &str = r#"
-[tools.follow_note]
-description = "Follows one of the session's notes while it is written."
-credential = "demo"
-risk = "read"
-idempotent = true
-result = "untrusted"
-on_taint = "pass"
-
-[tools.follow_note.request]
-method = "GET"
-url = "http://SERVICE/v1/notes/{id}"
-stream = true
-
-[tools.follow_note.arguments.id]
-description = "Which note."
-authority = "owned"
-set = "notes"
-"#;
+const FOLLOW: &str = include_str!("../../../fixtures/demo/follow.toml");
 
 const CASES: [Case; 3] = [
     Case {

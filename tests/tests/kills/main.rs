@@ -9,11 +9,16 @@
 //! installations, each with an effect server of its own, are killed beside each other
 //! (`CUSTODY_KILL_LANES`). They share the steps: whoever is free takes the next.
 
+#![cfg(test)]
+
+mod plan;
+mod seen;
+mod trace;
+
 use std::{
     collections::BTreeSet,
-    fs,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
@@ -25,189 +30,52 @@ use custody_tests::{
     agent::{Agent, Era},
     ground::{self, Ground, words},
 };
-use nix::{
-    sys::{
-        ptrace,
-        signal::{Signal, kill},
-        wait::{WaitPidFlag, WaitStatus, waitpid},
-    },
-    unistd::Pid,
-};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-/// The programs on a call's way. The resolver is on none whose host is an address.
-#[cfg(test)]
-const PROGRAMS: [&str; 4] = [
-    "custody-effect",
-    "custody-front",
-    "custody-gate",
-    "custody-vault",
-];
+use plan::{Called, Plan, WAYS};
+use seen::{Receipts, all_effects};
+use trace::kill_at;
+
+/// The tool that streams.
+const FOLLOW: &str = include_str!("../../../fixtures/demo/follow.toml");
 
 /// Services that are killed this often are started anew with custodyd, before it gives them up.
-#[cfg(test)]
 const SERVICES_KILLED_MAX: usize = 5;
-
-/// How far it is is said once for so many points.
-#[cfg(test)]
-const SAID_EACH: usize = 250;
 
 /// So many points of one installation: a service reads its chain when it starts, and a killed one starts
 /// with the next point.
-#[cfg(test)]
 const POINTS_OF_ONE: usize = 120;
 
-#[cfg(test)]
 fn start(ground: &Ground) -> Option<Agent> {
     Agent::start(ground.run(), Era::Older).ok()
 }
 
 /// The answer; none where the session or its front is gone.
-#[cfg(test)]
 fn call(agent: &mut Agent, nonce: &str) -> Option<Value> {
     agent.call("send_message", &ground::message(nonce)).ok()
 }
 
-/// Every thread of `pid`, held at its next stop.
-#[cfg(test)]
-fn seize(pid: i32) -> bool {
-    let options = ptrace::Options::PTRACE_O_TRACESYSGOOD | ptrace::Options::PTRACE_O_TRACECLONE;
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
-        return false;
-    };
-    for thread in threads.flatten() {
-        let Some(thread) = thread.file_name().to_str().and_then(|it| it.parse().ok()) else {
-            continue;
-        };
-        let thread = Pid::from_raw(thread);
-        if ptrace::seize(thread, options).is_err() || ptrace::interrupt(thread).is_err() {
-            return false;
-        }
-    }
-    true
+/// Opens a stream, in the same way.
+fn follow(agent: &mut Agent) -> Option<Value> {
+    agent.call("follow_note", &json!({ "id": "1" })).ok()
 }
 
-/// Kills `pid` at its stop `at`, or when `over` says that the call was answered before; how many
-/// stops there were, and whether it was killed in mid-call.
-#[cfg(test)]
-fn kill_at(pid: i32, at: usize, ready: &mpsc::Sender<()>, over: &AtomicBool) -> (usize, bool) {
-    let flags = WaitPidFlag::__WALL | WaitPidFlag::__WNOTHREAD | WaitPidFlag::WNOHANG;
-    let mut stops = 0;
-    let seized = seize(pid);
-    ready.send(()).unwrap();
-    let mut killed = false;
-    let mut in_time = false;
-    if !seized {
-        over.store(true, Ordering::SeqCst);
-    }
-    let end = Instant::now() + Duration::from_secs(20);
-    loop {
-        if !killed && (stops >= at || over.load(Ordering::SeqCst)) {
-            in_time = stops >= at;
-            // It may be gone already.
-            let _gone = kill(Pid::from_raw(pid), Signal::SIGKILL);
-            killed = true;
-        }
-        match waitpid(Pid::from_raw(-1), Some(flags)) {
-            Err(_nobody_is_left) => return (stops, in_time),
-            Ok(WaitStatus::StillAlive) => {
-                assert!(Instant::now() < end, "{pid} is not gone");
-                thread::sleep(Duration::from_micros(50));
-            }
-            Ok(WaitStatus::PtraceSyscall(thread)) => {
-                stops += 1;
-                if stops < at {
-                    let _gone = ptrace::syscall(thread, None);
-                }
-            }
-            Ok(WaitStatus::PtraceEvent(thread, _, _)) => {
-                let _gone = ptrace::syscall(thread, None);
-            }
-            Ok(WaitStatus::Stopped(thread, signal)) => {
-                let signal =
-                    (signal != Signal::SIGTRAP && signal != Signal::SIGSTOP).then_some(signal);
-                let _gone = ptrace::syscall(thread, signal);
-            }
-            Ok(WaitStatus::Exited(..) | WaitStatus::Signaled(..) | WaitStatus::Continued(_)) => {}
-        }
-    }
-}
-
-/// Which step is next, for whoever is free.
-#[cfg(test)]
-struct Plan {
-    /// The points that are left, and the next stop of each program.
-    next: Mutex<(usize, [usize; PROGRAMS.len()])>,
-    points: usize,
-    step: usize,
-    begun: Instant,
-}
-
-/// A program is to be killed at its stop.
-#[cfg(test)]
-#[derive(Clone, Copy)]
-struct Point {
-    number: usize,
-    which: usize,
-    at: usize,
-}
-
-#[cfg(test)]
-impl Plan {
-    fn new(points: usize) -> Self {
-        Self {
-            next: Mutex::new((0, [1; PROGRAMS.len()])),
-            points,
-            // With few points: some at the beginning, and then further and further apart.
-            step: if points < 1_000 { 7 } else { 1 },
-            begun: Instant::now(),
-        }
-    }
-
-    /// The next point of this program, if one is left.
-    fn take(&self, which: usize) -> Option<Point> {
-        let mut next = self.next.lock().unwrap();
-        let (number, at) = &mut *next;
-        if *number >= self.points {
-            return None;
-        }
-        let point = Point {
-            number: *number,
-            which,
-            at: at[which],
-        };
-        if *number > 0 && number.is_multiple_of(SAID_EACH) {
-            println!(
-                "{number} of {} points in {} s",
-                self.points,
-                self.begun.elapsed().as_secs()
-            );
-        }
-        *number += 1;
-        at[which] += self.step;
-        Some(point)
-    }
-
-    fn is_left(&self) -> bool {
-        self.next.lock().unwrap().0 < self.points
-    }
-
-    /// The call was over before this stop: the next ones begin anew.
-    fn is_beyond(&self, point: Point) {
-        let mut next = self.next.lock().unwrap();
-        let at = &mut next.1[point.which];
-        if *at > point.at {
-            *at = 1;
-        }
-    }
+/// An installation with the tool that streams.
+fn set() -> Ground {
+    let mut ground = Ground::lay().unwrap();
+    let address = ground.witness.address().to_string();
+    let policy = format!("{}{}", ground.policy(), FOLLOW.replace("SERVICE", &address));
+    ground.host.write_policy("demo", &policy).unwrap();
+    ground.host.up().unwrap();
+    ground
 }
 
 /// What came of points.
-#[cfg(test)]
 #[derive(Debug, Default)]
 struct Sums {
     points: usize,
     killed_in_mid_call: usize,
+    leased: usize,
     done: usize,
     not_done: usize,
     in_doubt: usize,
@@ -221,15 +89,15 @@ struct Sums {
     receipts_in_doubt: usize,
     receipts_lost: usize,
     /// The stops of the longest call.
-    longest: [usize; PROGRAMS.len()],
+    longest: [usize; WAYS.len()],
 }
 
-#[cfg(test)]
 impl Sums {
     fn and(mut self, other: &Self) -> Self {
         for (mine, theirs) in [
             (&mut self.points, other.points),
             (&mut self.killed_in_mid_call, other.killed_in_mid_call),
+            (&mut self.leased, other.leased),
             (&mut self.done, other.done),
             (&mut self.not_done, other.not_done),
             (&mut self.in_doubt, other.in_doubt),
@@ -252,7 +120,6 @@ impl Sums {
     }
 }
 
-#[cfg(test)]
 fn number(variable: &str) -> Option<usize> {
     std::env::var(variable).ok()?.parse().ok()
 }
@@ -274,7 +141,13 @@ fn a_program_killed_at_any_system_call_of_a_call_makes_no_effect_twice_and_loses
         sums.fold(Sums::default(), |sums, it| sums.and(&it))
     });
     println!("{sums:?}");
-    println!("stops of the longest call: {PROGRAMS:?} {:?}", sums.longest);
+    for ((program, called), stops) in WAYS.iter().zip(sums.longest) {
+        let what = match called {
+            Called::Message => "a message",
+            Called::Stream => "a stream",
+        };
+        println!("stops of the longest call: {program}, {what}: {stops}");
+    }
     println!(
         "kill points {} in {} s on {lanes} installations: effects twice {}, records or receipts lost {}, \
          permits reused {}",
@@ -291,7 +164,6 @@ fn a_program_killed_at_any_system_call_of_a_call_makes_no_effect_twice_and_loses
 }
 
 /// Points of one installation after the other, until none is left.
-#[cfg(test)]
 fn run_lane(plan: &Plan, lane: usize) -> Sums {
     let mut sums = Sums::default();
     while plan.is_left() {
@@ -301,19 +173,18 @@ fn run_lane(plan: &Plan, lane: usize) -> Sums {
 }
 
 /// Points of one installation, from its start until its ledger is looked through.
-#[cfg(test)]
 fn run_installation(plan: &Plan, lane: usize) -> Sums {
-    let mut ground = Ground::set().unwrap();
+    let mut ground = set();
     let mut agent: Option<Agent> = None;
     let mut sums = Sums::default();
     let mut services_killed = 0;
     let mut warmed = 0_u64;
     let mut told_done = BTreeSet::new();
-    for which in (0..PROGRAMS.len()).cycle().skip(lane).take(POINTS_OF_ONE) {
+    for which in (0..WAYS.len()).cycle().skip(lane).take(POINTS_OF_ONE) {
         let Some(point) = plan.take(which) else {
             break;
         };
-        let program = PROGRAMS[which];
+        let (program, called) = WAYS[which];
         if services_killed >= SERVICES_KILLED_MAX {
             drop(agent.take());
             ground.host.down().unwrap();
@@ -352,7 +223,10 @@ fn run_installation(plan: &Plan, lane: usize) -> Sums {
             thread::spawn(move || kill_at(pid, point.at, &ready, &over))
         };
         readies.recv().unwrap();
-        let answer = call(&mut living, &nonce);
+        let answer = match called {
+            Called::Message => call(&mut living, &nonce),
+            Called::Stream => follow(&mut living),
+        };
         over.store(true, Ordering::SeqCst);
         let (stops, in_time) = tracer.join().unwrap();
         sums.longest[which] = sums.longest[which].max(stops);
@@ -384,6 +258,10 @@ fn run_installation(plan: &Plan, lane: usize) -> Sums {
             .and_then(|it| it.pointer("/result/structuredContent/in_doubt"))
             .and_then(Value::as_bool);
         match &answer {
+            Some(answer) if answer.pointer("/result/_meta/custody~1stream").is_some() => {
+                assert!(called == Called::Stream);
+                sums.leased += 1;
+            }
             Some(answer) if ground::is_done(answer) => {
                 assert_eq!(effects, 1, "{nonce} was said to be done: {answer}");
                 told_done.insert(nonce);
@@ -423,80 +301,4 @@ fn run_installation(plan: &Plan, lane: usize) -> Sums {
         + seen.count.saturating_sub(chain.intents)
         + told_done.len().saturating_sub(chain.done);
     sums
-}
-
-/// What the receipts' chain says, line by line.
-#[cfg(test)]
-#[derive(Default)]
-struct Receipts {
-    intents: usize,
-    nonces: BTreeSet<String>,
-    open: usize,
-    done: usize,
-    in_doubt: usize,
-}
-
-#[cfg(test)]
-impl Receipts {
-    fn read(ground: &Ground) -> Self {
-        let folder = ground.host.state().join("receipts");
-        let mut names: Vec<_> = fs::read_dir(folder)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .filter(|path| path.extension().is_some_and(|it| it == "jsonl"))
-            .collect();
-        names.sort();
-        let mut all = Self::default();
-        let mut open = BTreeSet::new();
-        for name in names {
-            for line in fs::read_to_string(name).unwrap().lines() {
-                let line: Value = serde_json::from_str(line).unwrap();
-                if let Some(intent) = line.pointer("/body/intent") {
-                    all.intents += 1;
-                    let nonce = intent["effect"]["nonce"].as_str().unwrap();
-                    all.nonces.insert(nonce.into());
-                    open.insert(line["position"].as_u64().unwrap());
-                }
-                if let Some(receipt) = line.pointer("/body/receipt") {
-                    if let Some(position) = receipt.pointer("/intent/position") {
-                        assert!(open.remove(&position.as_u64().unwrap()), "{receipt}");
-                    }
-                    all.done += usize::from(receipt.pointer("/outcome/done").is_some());
-                    all.in_doubt += usize::from(receipt.pointer("/outcome/in_doubt").is_some());
-                }
-            }
-        }
-        all.open = open.len();
-        all
-    }
-}
-
-/// What the server saw in all.
-#[cfg(test)]
-#[derive(Debug)]
-struct Effects {
-    count: usize,
-    twice: Vec<String>,
-}
-
-#[cfg(test)]
-fn all_effects(ground: &Ground) -> Effects {
-    let mut bodies = BTreeSet::new();
-    let mut twice = Vec::new();
-    let seen = ground.effects("").unwrap();
-    for it in &seen {
-        let body = format!("{it:?}");
-        let nonce = body
-            .split(|c: char| !(c.is_ascii_alphanumeric() || c == '-'))
-            .find(|word| word.starts_with("kill-") || word.starts_with("warm-"))
-            .unwrap_or_default()
-            .to_owned();
-        if nonce.starts_with("kill-") && !bodies.insert(nonce.clone()) {
-            twice.push(nonce);
-        }
-    }
-    Effects {
-        count: seen.len(),
-        twice,
-    }
 }
