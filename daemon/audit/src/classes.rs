@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use crate::{
     declared::Policies,
-    tally::{Tally, ToolKey, Traffic},
+    tally::{Tally, ToolKey},
+    traffic::Traffic,
 };
 
 /// How a tool stands with the write gate: what after untrusted content can stop a call of it by what the call

@@ -15,7 +15,8 @@ use serde::Serialize;
 
 use crate::{
     declared::{self, Policies},
-    tally::{Tally, ToolKey, Traffic},
+    tally::{Tally, ToolKey},
+    traffic::Traffic,
 };
 
 /// Where untrusted text had a value that a result's field vouches for: by policy, tool and pointer of the field.

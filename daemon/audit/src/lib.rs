@@ -6,6 +6,7 @@
 //! | [`declared`] | what the operators' policies say now |
 //! | `event` | what a record says, as far as it is counted |
 //! | [`tally`] | everything that is counted, record by record, in bounded memory |
+//! | [`traffic`] | what was seen of one tool |
 //! | [`spread`] | how long something took: median and p95 without keeping each |
 //! | [`classes`] | tools: declared, undeclared, not covered by the write gate |
 //! | [`labels`] | fields of results that untrusted text repeats, results that nobody labelled |
@@ -28,6 +29,7 @@ pub mod report;
 pub mod source;
 pub mod spread;
 pub mod tally;
+pub mod traffic;
 
 pub use declared::Declared;
 pub use report::Report;

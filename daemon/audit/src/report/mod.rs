@@ -26,7 +26,8 @@ use crate::{
     labels::{self, Repeated, Unlabelled},
     load,
     source::Source,
-    tally::{Tally, Traffic},
+    tally::Tally,
+    traffic::Traffic,
 };
 
 /// The form of the report. A reader that knows another number refuses this one.
