@@ -2,7 +2,7 @@
 
 use custody_ledger::lookup::member;
 use gate::{
-    decide::{Grounds, Reason},
+    decide::{Grounds, Reason, Rule},
     json::{self, Value},
 };
 use serde::de::DeserializeOwned;
@@ -61,8 +61,17 @@ pub(crate) enum Said {
     Deferred,
     /// It waits for a person until then, for these reasons.
     Held { expires: u64, reasons: Vec<Reason> },
-    /// It was refused by this rule.
-    Refused { rule: String },
+    /// It was refused by this rule: before or after the policy's tool was found.
+    Refused { rule: String, tool: Found },
+}
+
+/// Whether the name of a refused call's tool is one of the policy's.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Found {
+    /// The policy has it.
+    InPolicy,
+    /// Nobody looked: the name is whatever the agent wrote.
+    Unknown,
 }
 
 /// What came back of an effect.
@@ -148,9 +157,7 @@ fn asked(kind: &str, it: &Fields<'_>) -> Result<Asked, Unread> {
             expires: it.number(&["expires"])?,
             reasons: it.typed("reasons")?.ok_or(Unread)?,
         },
-        _ => Said::Refused {
-            rule: it.text(&["rule"])?,
-        },
+        _ => refused(it)?,
     };
     let needed = match said {
         Said::Refused { .. } => false,
@@ -168,6 +175,21 @@ fn asked(kind: &str, it: &Fields<'_>) -> Result<Asked, Unread> {
         policy: it.text(&["policy"])?,
         said,
         grounds,
+    })
+}
+
+/// A rule of the gate's says what would change its answer; what refuses a call before that is asked (a rule of the
+/// service, arguments that cannot be read) does not, and has looked up no tool.
+fn refused(it: &Fields<'_>) -> Result<Said, Unread> {
+    let rule = it.text(&["rule"])?;
+    let looked = rule != Rule::UnknownTool.as_str() && it.text(&["change"]).is_ok();
+    Ok(Said::Refused {
+        tool: if looked {
+            Found::InPolicy
+        } else {
+            Found::Unknown
+        },
+        rule,
     })
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gate::decide::Rule;
 
 use crate::{
-    event::{self, Asked, Brought, Event, Said, Seen},
+    event::{self, Asked, Brought, Event, Found, Said, Seen},
     labels::Sightings,
     load::Load,
     source::Record,
@@ -39,7 +39,7 @@ pub struct Tally {
     pub policies: BTreeMap<String, BTreeMap<String, u64>>,
     /// By tool.
     pub tools: BTreeMap<ToolKey, Traffic>,
-    /// Names that the agent asked for and no policy has, each with how often.
+    /// Names of refused calls that nobody looked up in a policy: the agent's own text, each with how often.
     pub unknown: BTreeMap<String, u64>,
     /// Calls of more such names.
     pub more_unknown: u64,
@@ -53,8 +53,8 @@ pub struct Tally {
     sessions: BTreeMap<String, String>,
     holds: BTreeMap<u64, Hold>,
     deferred: BTreeMap<u64, ToolKey>,
-    /// Approvals of which no allowed call was read yet, each with its session.
-    approved: BTreeMap<u64, String>,
+    /// Approvals of which no allowed call was read yet, by their positions.
+    approved: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
@@ -119,7 +119,7 @@ impl Tally {
                     End::TurnedDown
                 };
                 if approved {
-                    self.approval(position, &session);
+                    self.approval(position);
                 }
                 self.end(held, at, end);
             }
@@ -146,7 +146,6 @@ impl Tally {
 
     fn closed(&mut self, session: &str) {
         let _was = self.sessions.remove(session);
-        self.approved.retain(|_position, of| of != session);
     }
 
     /// Nothing of an earlier run of the gate waits any more.
@@ -170,8 +169,11 @@ impl Tally {
     fn asked(&mut self, position: u64, at: u64, session: &str, asked: Asked) {
         self.under(session, &asked.policy);
         let key = self.key(&asked.policy, asked.tool);
-        if let Said::Refused { rule } = &asked.said
-            && *rule == Rule::UnknownTool.as_str()
+        if let Said::Refused {
+            rule,
+            tool: Found::Unknown,
+        } = &asked.said
+            && !self.tools.contains_key(&key)
         {
             plus(&mut self.rules.entry(rule.clone()).or_default().refused);
             plus(&mut self.all.refused);
@@ -189,7 +191,7 @@ impl Tally {
         let was_held = match asked.said {
             Said::Allowed {
                 approval: Some(approval),
-            } => self.approved.remove(&approval).is_some(),
+            } => self.approved.remove(&approval),
             Said::Allowed { approval: None }
             | Said::Deferred
             | Said::Held { .. }
@@ -229,7 +231,7 @@ impl Tally {
                     let _new = self.holds.insert(position, hold);
                 }
             }
-            Said::Refused { rule } => {
+            Said::Refused { rule, tool: _ } => {
                 plus(&mut traffic.load.refused);
                 plus(&mut self.all.refused);
                 plus(&mut self.rules.entry(rule).or_default().refused);
@@ -237,11 +239,11 @@ impl Tally {
         }
     }
 
-    fn approval(&mut self, position: u64, session: &str) {
+    fn approval(&mut self, position: u64) {
         if self.approved.len() >= HOLDS_MAX {
             let _oldest = self.approved.pop_first();
         }
-        let _new = self.approved.insert(position, session.into());
+        let _new = self.approved.insert(position);
     }
 
     fn unknown(&mut self, tool: String) {

@@ -52,7 +52,7 @@ pub struct Report {
     pub review: Review,
     /// What could be looked at.
     pub advice: Vec<Advice>,
-    /// Names that the agent asked for and no policy has: the agent's own text.
+    /// Names of refused calls that no policy has, or that nobody looked up: the agent's own text.
     pub unknown_tools: BTreeMap<String, u64>,
     /// Calls of more such names than are listed.
     pub more_unknown_calls: u64,

@@ -340,7 +340,7 @@ fn unknown(report: &Report, page: &mut Vec<Block>) {
     if report.unknown_tools.is_empty() {
         return;
     }
-    page.push(Block::Heading("Names that no policy has"));
+    page.push(Block::Heading("Names that no policy was seen to have"));
     let mut rows: Vec<Vec<Cell>> = report
         .unknown_tools
         .iter()
@@ -353,7 +353,7 @@ fn unknown(report: &Report, page: &mut Vec<Block>) {
         ]));
     }
     page.push(Block::Sentence(
-        "The agent wrote them; such a call is refused by rule `unknown_tool`.".into(),
+        "The agent wrote them, in calls that were refused before or because nothing of that name was found.".into(),
     ));
     page.push(Block::Table(vec!["name", "calls"], rows));
 }
