@@ -38,6 +38,8 @@ enum Target {
     ScanAnthropic,
     /// Declarations beside an export: refused, or shown and nothing else
     ScanControls,
+    /// Two schemas of a tool: no change is silent; and the draft of a policy compiles
+    ScanDiff,
     /// A tool's schema in MCP's form
     ScanMcp,
     /// A tool's schema in both of OpenAI's forms
@@ -47,13 +49,14 @@ enum Target {
 }
 
 impl Target {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::CallParsing,
         Self::Handoff,
         Self::OneMeaning,
         Self::PolicyParsing,
         Self::ScanAnthropic,
         Self::ScanControls,
+        Self::ScanDiff,
         Self::ScanMcp,
         Self::ScanOpenai,
         Self::ValueOrigin,
@@ -67,6 +70,7 @@ impl Target {
             Self::PolicyParsing => "policy_parsing",
             Self::ScanAnthropic => "scan_anthropic",
             Self::ScanControls => "scan_controls",
+            Self::ScanDiff => "scan_diff",
             Self::ScanMcp => "scan_mcp",
             Self::ScanOpenai => "scan_openai",
             Self::ValueOrigin => "value_origin",
@@ -77,9 +81,11 @@ impl Target {
     const fn package(self) -> &'static str {
         match self {
             Self::OneMeaning => "daemon/front",
-            Self::ScanAnthropic | Self::ScanControls | Self::ScanMcp | Self::ScanOpenai => {
-                "daemon/scan"
-            }
+            Self::ScanAnthropic
+            | Self::ScanControls
+            | Self::ScanDiff
+            | Self::ScanMcp
+            | Self::ScanOpenai => "daemon/scan",
             Self::CallParsing | Self::Handoff | Self::PolicyParsing | Self::ValueOrigin => "gate",
         }
     }

@@ -118,25 +118,16 @@ pub(crate) fn all(export: &Export) {
     });
 }
 
-/// `bytes` as an export, and as the schema of a tool in the form that `around` makes of it.
-pub(crate) fn importer(bytes: &[u8], around: impl Fn(&str) -> String) {
-    if let Some(export) = read(bytes) {
-        all(&export);
-    }
-    // A text that ends the schema and goes on would be something else in each form.
-    let Ok(schema @ Value::Object(_)) = json::parse(bytes, &Limits::LINE) else {
-        return;
-    };
-    let schema = String::from_utf8(json::canonical(&schema)).expect("UTF-8");
-    let Some(export) = read(around(&schema).as_bytes()) else {
-        return;
-    };
-    all(&export);
-    // The same schema in MCP's form has the same verdicts.
-    let plain = format!(r#"[{{"name":"t","inputSchema":{schema}}}]"#);
-    let plain = read(plain.as_bytes()).expect("read in one form");
-    let verdicts = |export: &Export| -> Option<Vec<Authority>> {
-        authority(export).map(|all| all.into_values().collect())
-    };
-    assert_eq!(verdicts(&export), verdicts(&plain), "the form decides");
+/// `bytes` as a schema in its RFC 8785 form: a text that ends the schema and goes on would be something else in each
+/// form of an export.
+pub(crate) fn schema(bytes: &[u8]) -> Option<String> {
+    let schema = json::parse(bytes, &Limits::LINE).ok()?;
+    let text = String::from_utf8(json::canonical(&schema)).expect("UTF-8");
+    matches!(schema, Value::Object(_)).then_some(text)
+}
+
+/// `bytes` as the schema of an export's only tool.
+pub(crate) fn tool(bytes: &[u8]) -> Option<Export> {
+    let schema = schema(bytes)?;
+    read(format!(r#"[{{"name":"t","inputSchema":{schema}}}]"#).as_bytes())
 }

@@ -1,10 +1,10 @@
 //! Any bytes as an export, and as a tool's schema in Anthropic's form.
 
-#[path = "laws.rs"]
-mod laws;
+#[path = "importer.rs"]
+mod importer;
 
 pub(crate) fn run(data: &[u8]) {
-    laws::importer(data, |schema| {
+    importer::reads(data, |schema| {
         format!(r#"[{{"name":"t","input_schema":{schema}}}]"#)
     });
 }

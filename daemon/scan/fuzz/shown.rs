@@ -17,12 +17,14 @@ pub(crate) fn written(report: &Report) {
         "{json}"
     );
     assert!(serde_json::from_str::<serde_json::Value>(&json).is_ok());
-    let page = report.markdown();
+    page(&report.markdown());
+}
+
+/// Lines without a control character, and nothing that changes a direction or takes no room.
+pub(crate) fn page(page: &str) {
+    let hidden = ['\u{200b}'..='\u{202e}', '\u{2060}'..='\u{2069}'];
     let odd = |it: char| {
-        it != '\n'
-            && (it.is_control()
-                || ('\u{200b}'..='\u{202e}').contains(&it)
-                || ('\u{2060}'..='\u{2069}').contains(&it))
+        it != '\n' && (it.is_control() || hidden.iter().any(|range| range.contains(&it)))
     };
     assert!(!page.contains(odd), "{page:?}");
 }
