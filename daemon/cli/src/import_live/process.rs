@@ -9,7 +9,7 @@ use std::{
         Arc, Mutex, PoisonError,
         mpsc::{self, Receiver, RecvTimeoutError},
     },
-    thread,
+    thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
@@ -41,6 +41,7 @@ pub struct Server {
     stdin: Option<ChildStdin>,
     lines: Receiver<Result<Vec<u8>, LinkError>>,
     noise: Arc<Mutex<Vec<u8>>>,
+    listening: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -67,21 +68,28 @@ impl Server {
         if let Some(stdout) = child.stdout.take() {
             let _ends_with_the_pipe = thread::spawn(move || read_lines(stdout, &to));
         }
-        if let Some(stderr) = child.stderr.take() {
+        let listening = child.stderr.take().map(|stderr| {
             let kept = Arc::clone(&noise);
-            let _ends_with_the_pipe = thread::spawn(move || keep_newest(stderr, &kept));
-        }
+            thread::spawn(move || keep_newest(stderr, &kept))
+        });
         Ok(Self {
             stdin: child.stdin.take(),
             child,
             lines,
             noise,
+            listening,
         })
     }
 
     /// Ends it and whatever it started in its group; says what it said on standard error last.
     pub fn end(mut self) -> String {
         self.stop();
+        // Its last words may be in the pipe still. Whoever left its group can hold that open: no longer than this.
+        let until = Instant::now() + GRACE;
+        while self.listening.as_ref().is_some_and(|it| !it.is_finished()) && Instant::now() < until
+        {
+            thread::sleep(Duration::from_millis(5));
+        }
         let noise = self.noise.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&noise).into_owned()
     }
