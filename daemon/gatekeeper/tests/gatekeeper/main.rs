@@ -4,6 +4,7 @@
 
 mod answers;
 mod approvals;
+mod audited;
 mod bounds;
 mod calls;
 mod channels;
