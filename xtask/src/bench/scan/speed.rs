@@ -8,10 +8,12 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use nix::sys::resource::UsageWho;
 
 use super::large;
 use crate::{
     bench::{
+        launch::cpu_of,
         python,
         series::{self, Series},
     },
@@ -60,10 +62,13 @@ pub(super) fn compare(folder: &Path, environment: &Path, custody: &Path) -> Resu
             commands.push(theirs(&whole));
         }
         for (series, command) in all.iter_mut().zip(&mut commands) {
+            let before = cpu_of(UsageWho::RUSAGE_CHILDREN)?;
             let begin = Instant::now();
             stage::output(command)?;
             if run > 0 {
                 series.push(begin.elapsed());
+                let cpu = cpu_of(UsageWho::RUSAGE_CHILDREN)?;
+                series.add_cpu(cpu.saturating_sub(before));
             }
         }
     }
