@@ -52,6 +52,7 @@ fn free_text_is_free() {
         ("add_note", "note"),
         ("send_message", "message"),
         ("delete_account_request", "text"),
+        ("create_workflow", "description"),
     ] {
         let export = export(
             tool,

@@ -29,6 +29,8 @@ pub(super) enum Nature {
     Plain,
     /// Its name, or the verb of its description, says that it runs code.
     RunsCode,
+    /// Its name is that of something which is run later.
+    StoresCode,
 }
 
 /// Words of tools that keep secrets or access.
@@ -36,6 +38,15 @@ static SECRETS: Words = Words::of(
     "apikey auth cookie cookies credential credentials key keys login passphrase password passwords permission \
      permissions secret secrets token tokens",
 );
+
+/// Words of tools whose text is run later: by a clock, an event, a build.
+static RUN_LATER: Words = Words::of(
+    "action actions automation cron crontab dockerfile function functions hook hooks job jobs lambda macro macros \
+     pipeline pipelines plugin plugins procedure trigger triggers workflow workflows",
+);
+
+/// What is stored of a program is called so; what is said of it is not.
+static TEXTS: Words = Words::of("body content text");
 
 /// What a description of a tool that runs code begins with.
 static RUNS: Words = Words::of(
@@ -54,6 +65,8 @@ impl Around {
             Nature::RunsCode
         } else if name.tokens().any(|token| SECRETS.has(token)) {
             Nature::KeepsSecrets
+        } else if name.tokens().any(|token| RUN_LATER.has(token)) {
+            Nature::StoresCode
         } else {
             Nature::Plain
         };
@@ -66,6 +79,11 @@ impl Around {
             }
         };
         Self { nature, objects }
+    }
+
+    /// Whether `word`, a payload's, names a program that the tool keeps, and no words about it.
+    pub(super) fn stores(&self, word: &str) -> bool {
+        self.nature == Nature::StoresCode && TEXTS.has(word)
     }
 
     /// Whether the tool reads or takes away what `word` names: then the argument says which.

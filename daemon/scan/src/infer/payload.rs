@@ -56,8 +56,9 @@ pub(super) fn doubt(
     let reason = match around.nature {
         Nature::Foreign => Reason::ForeignTool,
         Nature::KeepsSecrets => Reason::SecretTool,
-        Nature::Plain => return None,
         Nature::RunsCode => Reason::CodeTool,
+        Nature::StoresCode if around.stores(word) => Reason::CodeTool,
+        Nature::Plain | Nature::StoresCode => return None,
     };
     Some((reason, word.to_owned()))
 }
