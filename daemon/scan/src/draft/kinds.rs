@@ -1,5 +1,7 @@
 //! The type of an argument as a policy has it, where it has one.
 
+use std::collections::BTreeSet;
+
 use gate::json::Value;
 
 use super::toml::{Page, quoted};
@@ -12,8 +14,10 @@ use crate::{
 const SAID_MAX: i64 = 4_000;
 const NAMED_MAX: i64 = 256;
 
-/// The longest text, and list, that a policy takes.
-const MOST: i64 = 65_536;
+/// The longest text, the longest list and the most choices that a policy takes.
+const LONGEST: i64 = 60_000;
+const ITEMS_MAX: i64 = 1_000;
+const CHOICES_MAX: usize = 1_000;
 
 /// A type of a policy.
 pub(super) enum Kind {
@@ -44,28 +48,25 @@ impl Kind {
             return None;
         }
         if let Some(choice) = &argument.choice {
-            let texts: Option<Vec<String>> = choice.0.iter().map(|it| text(it)).collect();
-            return texts.filter(|it| !it.is_empty()).map(Self::Choice);
+            let mut texts: Vec<String> =
+                choice.0.iter().map(|it| text(it)).collect::<Option<_>>()?;
+            // Branches may list a value twice.
+            let mut seen = BTreeSet::new();
+            texts.retain(|it| seen.insert(it.clone()));
+            let fits = (1..=CHOICES_MAX).contains(&texts.len());
+            return fits.then_some(Self::Choice(texts));
         }
         match argument.types.single()? {
             "boolean" => Some(Self::Plain(vec!["type = \"boolean\"".into()])),
-            word @ ("integer" | "number") => Some(Self::Plain(number(word, argument))),
-            "string" => {
-                let least = count(argument, "minLength").map(|it| ("min_length", Bound::Said(it)));
-                let most = count(argument, "maxLength");
-                let most = match most {
-                    Some(most) => Bound::Said(most.min(MOST)),
-                    None => Bound::Guessed(SAID_MAX),
-                };
-                Some(Self::Text(
-                    least.into_iter().chain([("max_length", most)]).collect(),
-                ))
-            }
+            word @ ("integer" | "number") => number(word, argument).map(Self::Plain),
+            "string" => string(argument).map(Self::Text),
             "array" => {
                 let [items] = &*argument.items else {
                     return None;
                 };
-                (items.single() == Some("string")).then(|| Self::Texts(count(argument, "maxItems")))
+                let most = count(argument, "maxItems");
+                let fits = items.single() == Some("string") && most != Some(0);
+                fits.then(|| Self::Texts(most.map(|it| it.min(ITEMS_MAX))))
             }
             _ => None,
         }
@@ -81,7 +82,7 @@ impl Kind {
                     "how long each is",
                 );
                 match most {
-                    Some(most) => page.line(&format!("max_items = {}", (*most).min(1_000))),
+                    Some(most) => page.line(&format!("max_items = {most}")),
                     None => page.guess("max_items = 100", "how many there are"),
                 }
             }
@@ -108,11 +109,15 @@ impl Kind {
             }
             Self::Text(bounds) => {
                 page.line("type = \"string\"");
+                let least = match bounds.first() {
+                    Some(("min_length", Bound::Said(least))) => *least,
+                    Some(_) | None => 0,
+                };
                 for (key, bound) in bounds {
                     match bound {
                         Bound::Said(n) => page.line(&format!("{key} = {n}")),
                         Bound::Guessed(n) => page.guess(
-                            &format!("{key} = {}", (*n).min(guessed)),
+                            &format!("{key} = {}", (*n).min(guessed.max(least))),
                             "the schema does not bound it",
                         ),
                     }
@@ -155,18 +160,39 @@ fn has_inside(argument: &Argument, scanned: &Scanned<'_>) -> bool {
     argument.types.has_object() || all.any(|it| it.path.starts_with(&inside))
 }
 
-fn number(word: &str, argument: &Argument) -> Vec<String> {
+/// The bounds of a text; none where no text that a policy takes fits them.
+fn string(argument: &Argument) -> Option<Vec<(&'static str, Bound)>> {
+    let least = count(argument, "minLength").unwrap_or(0);
+    let most = match count(argument, "maxLength") {
+        Some(most) => Bound::Said(most.min(LONGEST)),
+        None => Bound::Guessed(SAID_MAX.max(least)),
+    };
+    let (Bound::Said(longest) | Bound::Guessed(longest)) = most;
+    if longest < 1 || least > longest || longest > LONGEST {
+        return None;
+    }
+    let least = (least > 0).then_some(("min_length", Bound::Said(least)));
+    Some(least.into_iter().chain([("max_length", most)]).collect())
+}
+
+/// The bounds of a number; none where no number fits them.
+fn number(word: &str, argument: &Argument) -> Option<Vec<String>> {
     let mut lines = vec![format!("type = \"{word}\"")];
+    let mut range = Vec::new();
     for (keyword, key) in [("minimum", "min"), ("maximum", "max")] {
         match argument.bounds.numbers.get(keyword) {
-            Some(Value::Int(n)) => lines.push(format!("{key} = {}", n.get())),
+            Some(Value::Int(n)) => {
+                lines.push(format!("{key} = {}", n.get()));
+                range.push(n.as_f64());
+            }
             Some(Value::Real(x)) if word == "number" => {
                 lines.push(format!("{key} = {:?}", x.get()));
+                range.push(x.get());
             }
             Some(_) | None => {}
         }
     }
-    lines
+    range.is_sorted().then_some(lines)
 }
 
 fn count(argument: &Argument, keyword: &str) -> Option<i64> {

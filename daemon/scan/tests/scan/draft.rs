@@ -45,6 +45,50 @@ fn exports() -> Vec<Export> {
     exports
 }
 
+/// Bounds that no policy has, and bounds that no value fits: the first are narrowed, the second are left out, and
+/// the draft compiles.
+#[test]
+fn bounds_that_a_policy_has_not_do_not_break_a_draft() {
+    let many: Vec<String> = (0..1_001).map(|it| format!("\"v{it}\"")).collect();
+    let many = format!(r#"{{"enum":[{}]}}"#, many.join(","));
+    for (schema, left_out) in [
+        (r#"{"type":"string","maxLength":100000}"#, 0),
+        (r#"{"type":"string","minLength":300}"#, 0),
+        (r#"{"type":"string","minLength":5000}"#, 0),
+        (
+            r#"{"type":"string","minLength":55555555551,"maxLength":255}"#,
+            1,
+        ),
+        (r#"{"type":"string","minLength":9,"maxLength":3}"#, 1),
+        (r#"{"type":"string","maxLength":0}"#, 1),
+        (r#"{"type":"integer","minimum":9,"maximum":3}"#, 1),
+        (
+            r#"{"type":"number","minimum":0.5,"maximum":9007199254740991}"#,
+            0,
+        ),
+        (
+            r#"{"type":"array","items":{"type":"string"},"maxItems":0}"#,
+            1,
+        ),
+        (
+            r#"{"type":"array","items":{"type":"string"},"maxItems":100000}"#,
+            0,
+        ),
+        (r#"{"anyOf":[{"enum":["a","b"]},{"enum":["b","c"]}]}"#, 1),
+        (r#"{"enum":["a","a"]}"#, 0),
+        (&many, 1),
+    ] {
+        for name in ["body", "page"] {
+            let text = format!(
+                r#"[{{"name":"t","inputSchema":{{"type":"object","properties":{{"{name}":{schema}}}}}}}]"#
+            );
+            let export = input::parse("bounds", text.as_bytes()).unwrap();
+            let (draft, _) = drafted(&export);
+            assert_eq!(draft.left_out, left_out, "{name}: {schema}");
+        }
+    }
+}
+
 #[test]
 fn every_draft_compiles_and_leaves_to_the_agent_only_what_the_scan_does() {
     for export in exports() {
