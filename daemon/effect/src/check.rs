@@ -6,33 +6,30 @@
 use std::{
     ffi::OsString,
     io::{self, Read as _, Write as _},
-    os::fd::OwnedFd,
-    process::{Child, ChildStderr, Command, ExitStatus, Stdio},
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    process::{ChildStderr, Stdio},
     sync::mpsc,
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use custody_service::program;
 use custody_wire::{
     frame::{self, FrameError},
     perform::{CHECKED_WORDS_MAX, Check, Checked},
 };
-use std::os::unix::net::UnixStream;
-
-/// Between two looks whether it is done.
-const STEP: Duration = Duration::from_millis(2);
 
 /// How long what a program wrote is waited for once it ended: a child of its own may hold its end.
 const WORDS: Duration = Duration::from_millis(100);
 
-/// Hears one [`Check`], runs `program`, says how it ended.
+/// Hears one [`Check`], runs the program and arguments of `line`, says how it ended.
 ///
 /// # Errors
 /// When the channel does not carry it.
-pub fn serve(channel: OwnedFd, program: &[OsString]) -> Result<(), FrameError> {
+pub fn serve(channel: OwnedFd, line: &[OsString]) -> Result<(), FrameError> {
     let mut channel = UnixStream::from(channel);
     let check: Check = frame::read(&mut channel)?;
-    let checked = match run(program, &check) {
+    let checked = match run(line, &check) {
         Ok(checked) => checked,
         Err(error) => Checked::Failed {
             why: format!("it could not be run: {error}"),
@@ -41,17 +38,11 @@ pub fn serve(channel: OwnedFd, program: &[OsString]) -> Result<(), FrameError> {
     frame::write(&mut channel, &checked)
 }
 
-fn run(program: &[OsString], check: &Check) -> io::Result<Checked> {
-    let (path, arguments) = program
+fn run(line: &[OsString], check: &Check) -> io::Result<Checked> {
+    let (path, arguments) = line
         .split_first()
         .ok_or_else(|| io::Error::other("no program was named"))?;
-    let mut child = Command::new(path)
-        .args(arguments)
-        .env_clear()
-        .envs([("LANG", "C.UTF-8"), ("PATH", "/usr/bin:/bin")])
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
+    let mut child = program::command(path, arguments)
         .stderr(Stdio::piped())
         .spawn()?;
     let stdin = child.stdin.take();
@@ -62,7 +53,7 @@ fn run(program: &[OsString], check: &Check) -> io::Result<Checked> {
         stdin.map(|mut stdin| stdin.write_all(&told))
     }));
     let patience = Duration::from_millis(check.timeout_ms.into());
-    let Some(status) = ended(&mut child, patience)? else {
+    let Some(status) = program::ended(&mut child, patience)? else {
         let why = format!("it did not end within {} ms", check.timeout_ms);
         return Ok(Checked::Failed { why });
     };
@@ -93,25 +84,10 @@ fn words_of(stderr: ChildStderr) -> mpsc::Receiver<Vec<u8>> {
     words
 }
 
-/// How it ended; none, and it is killed, where it takes longer.
-fn ended(child: &mut Child, patience: Duration) -> io::Result<Option<ExitStatus>> {
-    let begun = Instant::now();
-    loop {
-        match child.try_wait()? {
-            Some(status) => return Ok(Some(status)),
-            None if begun.elapsed() >= patience => {
-                child.kill()?;
-                child.wait()?;
-                return Ok(None);
-            }
-            None => thread::sleep(STEP),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     fn checked(script: &str, told: &[u8], timeout_ms: u32) -> Checked {
         let (ours, theirs) = UnixStream::pair().unwrap();

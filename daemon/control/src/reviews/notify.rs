@@ -3,24 +3,16 @@
 //! What is told is the operator's own words: the call's number, its session, tool and policy. Nothing that
 //! the agent wrote is in it, neither in an argument nor in the environment nor in the text.
 
-use std::{
-    io::Write as _,
-    os::unix::net::UnixStream,
-    process::{Child, Command, Stdio},
-    thread,
-    time::{Duration, Instant},
-};
+use std::{io::Write as _, os::unix::net::UnixStream, time::Duration};
 
 use custody_config::Notify;
+use custody_service::program;
 use custody_wire::session::Waits;
 use serde_json::json;
 use tokio::{sync::mpsc, task::spawn_blocking};
 
 /// How long a program may take; then it is killed.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-/// Between two looks whether it is done.
-const STEP: Duration = Duration::from_millis(20);
 
 /// What is told.
 #[derive(Clone, Debug)]
@@ -93,37 +85,17 @@ impl Notifier {
     }
 }
 
-fn run(program: &str, arguments: &[String], text: &str) -> std::io::Result<()> {
-    let mut child = Command::new(program)
-        .args(arguments)
-        .env_clear()
-        .envs([("LANG", "C.UTF-8"), ("PATH", "/usr/bin:/bin")])
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
+fn run(path: &str, arguments: &[String], text: &str) -> std::io::Result<()> {
+    let mut child = program::command(path, arguments).spawn()?;
     // A few hundred bytes: a pipe takes them at once. Whoever does not read them is not told more.
     if let Some(mut stdin) = child.stdin.take()
         && let Err(error) = stdin.write_all(text.as_bytes())
     {
         tracing::debug!(%error, "the program of `[notify]` does not read");
     }
-    wait(&mut child)
-}
-
-fn wait(child: &mut Child) -> std::io::Result<()> {
-    let begun = Instant::now();
-    loop {
-        match child.try_wait()? {
-            Some(status) if status.success() => return Ok(()),
-            Some(status) => return Err(std::io::Error::other(status.to_string())),
-            None if begun.elapsed() >= PATIENCE => {
-                child.kill()?;
-                let _status = child.wait()?;
-                return Err(std::io::ErrorKind::TimedOut.into());
-            }
-            None => thread::sleep(STEP),
-        }
+    match program::ended(&mut child, PATIENCE)? {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => Err(std::io::Error::other(status.to_string())),
+        None => Err(std::io::ErrorKind::TimedOut.into()),
     }
 }
