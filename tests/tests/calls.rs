@@ -1,6 +1,6 @@
 //! One call, end to end: what is allowed happens once and is recorded; what is not, does not.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use custody_tests::{
     ground::{self, CUSTOMER, Ground, is_done, message, rule},
@@ -63,6 +63,18 @@ fn a_permitted_call_happens_once_and_a_refused_one_never() {
 
     let verified = ground.verify_ledger().unwrap();
     assert!(verified.status.success(), "{}", ground::words(&verified));
+    let audited = Command::new(ground.host.programs().join("custody"))
+        .arg("audit")
+        .arg(ground.host.state())
+        .arg("--policy")
+        .arg(ground.host.folder().join("policies/demo.toml"))
+        .output()
+        .unwrap();
+    let found = ground::words(&audited);
+    assert!(audited.status.success(), "{found}");
+    for tool in ["send_message", "publish_page", "read_note"] {
+        assert!(found.contains(tool), "{found}");
+    }
     assert_eq!(
         ground.witness.rejected().unwrap(),
         [],
