@@ -35,8 +35,9 @@ const STARTS_MAX: usize = 150;
 /// So many exchanges follow each other without a pause. Odd: each pause finds the other one there.
 const BURST: usize = 65;
 
-/// Between two bursts: about what the start of a session takes.
-const PAUSE: Duration = Duration::from_millis(4);
+/// Between two bursts, in milliseconds: about what the start of a session takes, and each time another. Were it
+/// always the same, starts that take as long as two of them would find the same one there every time.
+const PAUSES: [u64; 7] = [2, 5, 3, 8, 4, 7, 6];
 
 /// A session that begins during the exchange would be refused more often than not: the program says
 /// by this file, in the workspace, that it runs.
@@ -150,11 +151,13 @@ fn begin(scene: &Scene, at: &Place, name: &'static str) -> anyhow::Result<()> {
         }
         let mut times = 0_usize;
         while !stop.load(Ordering::Relaxed) {
-            for _ in 0..BURST {
-                let done = renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE);
-                times = times.saturating_add(usize::from(done.is_ok()));
+            for pause in PAUSES {
+                for _ in 0..BURST {
+                    let done = renameat_with(CWD, &folder, CWD, &link, RenameFlags::EXCHANGE);
+                    times = times.saturating_add(usize::from(done.is_ok()));
+                }
+                thread::sleep(Duration::from_millis(pause));
             }
-            thread::sleep(PAUSE);
         }
         times
     });
