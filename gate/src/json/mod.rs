@@ -51,6 +51,19 @@ impl Value {
             Self::Text(_) => "string",
         }
     }
+
+    /// The text, if it is one.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Bool(_)
+            | Self::Int(_)
+            | Self::List(_)
+            | Self::Null
+            | Self::Object(_)
+            | Self::Real(_) => None,
+        }
+    }
 }
 
 /// How much a text may hold before it is refused.

@@ -120,15 +120,7 @@ fn branches(value: &Value, at: &str, schema: &Schema, left: &mut Left) -> Result
     let mut open: BTreeSet<&str> = choice
         .into_iter()
         .flat_map(|choice| &choice.0)
-        .filter_map(|value| match value.as_ref() {
-            Value::Text(text) => Some(text.as_str()),
-            Value::Bool(_)
-            | Value::Int(_)
-            | Value::List(_)
-            | Value::Null
-            | Value::Object(_)
-            | Value::Real(_) => None,
-        })
+        .filter_map(|value| value.as_text())
         .collect();
     let here = fields.at("cases");
     let mut cases = Vec::new();

@@ -9,9 +9,10 @@ use crate::controls::{
 
 pub(super) fn compare(before: Option<&Controls>, after: Option<&Controls>, found: &mut Found) {
     let none = BTreeMap::new();
-    let of = |it: Option<&'_ Controls>| it.map(|it| it.tools.clone());
-    let (old, new) = (of(before), of(after));
-    let (old, new) = (old.as_ref().unwrap_or(&none), new.as_ref().unwrap_or(&none));
+    let (old, new) = (
+        before.map_or(&none, |it| &it.tools),
+        after.map_or(&none, |it| &it.tools),
+    );
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     for name in names {
         tool(name, old.get(name), new.get(name), found);
@@ -19,14 +20,17 @@ pub(super) fn compare(before: Option<&Controls>, after: Option<&Controls>, found
 }
 
 fn tool(name: &str, before: Option<&Stated>, after: Option<&Stated>, found: &mut Found) {
-    let acts = |it: Option<&Stated>| it.map_or(Acts::NotStated, |it| it.acts.clone());
+    let not_stated = Acts::NotStated;
     let mut here = found.at(Some(name), None);
-    if acts(before) != acts(after) {
+    if before.map_or(&not_stated, |it| &it.acts) != after.map_or(&not_stated, |it| &it.acts) {
         let tier = |it: Option<&Stated>| it.map_or("not stated", |it| it.tier().as_str());
         here.changed(Effect::Review, What::ControlRisk, tier(before), tier(after));
     }
-    let fixed = |it: Option<&Stated>| it.map(|it| it.unexposed.clone()).unwrap_or_default();
-    let (old, new) = (fixed(before), fixed(after));
+    let none = BTreeMap::new();
+    let (old, new) = (
+        before.map_or(&none, |it| &it.unexposed),
+        after.map_or(&none, |it| &it.unexposed),
+    );
     let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     for argument in names {
         let effect = match (old.get(argument), new.get(argument)) {
@@ -44,8 +48,11 @@ fn tool(name: &str, before: Option<&Stated>, after: Option<&Stated>, found: &mut
             None,
         );
     }
-    let arguments = |it: Option<&Stated>| it.map(|it| it.arguments.clone()).unwrap_or_default();
-    let (old, new) = (arguments(before), arguments(after));
+    let none = BTreeMap::new();
+    let (old, new) = (
+        before.map_or(&none, |it| &it.arguments),
+        after.map_or(&none, |it| &it.arguments),
+    );
     let paths: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
     for path in paths {
         let mut here = found.at(Some(name), Some(path));

@@ -48,8 +48,11 @@ impl Kind {
             return None;
         }
         if let Some(choice) = &argument.choice {
-            let mut texts: Vec<String> =
-                choice.0.iter().map(|it| text(it)).collect::<Option<_>>()?;
+            let mut texts: Vec<String> = choice
+                .0
+                .iter()
+                .map(|it| it.as_text().map(String::from))
+                .collect::<Option<_>>()?;
             // Branches may list a value twice.
             let mut seen = BTreeSet::new();
             texts.retain(|it| seen.insert(it.clone()));
@@ -199,17 +202,5 @@ fn count(argument: &Argument, keyword: &str) -> Option<i64> {
     match argument.bounds.numbers.get(keyword) {
         Some(Value::Int(n)) => Some(n.get()),
         Some(_) | None => None,
-    }
-}
-
-fn text(value: &Value) -> Option<String> {
-    match value {
-        Value::Text(text) => Some(text.clone()),
-        Value::Bool(_)
-        | Value::Int(_)
-        | Value::List(_)
-        | Value::Null
-        | Value::Object(_)
-        | Value::Real(_) => None,
     }
 }

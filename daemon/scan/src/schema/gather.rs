@@ -346,17 +346,9 @@ fn types(said: &Value) -> Option<Types> {
     match said {
         Value::Text(word) => Types::parse(word),
         Value::List(words) if !words.is_empty() => {
-            words
-                .iter()
-                .try_fold(Types::NONE, |types, word| match word {
-                    Value::Text(word) => Types::parse(word).map(|it| types.or(it)),
-                    Value::Bool(_)
-                    | Value::Int(_)
-                    | Value::List(_)
-                    | Value::Null
-                    | Value::Object(_)
-                    | Value::Real(_) => None,
-                })
+            words.iter().try_fold(Types::NONE, |types, word| {
+                Some(types.or(Types::parse(word.as_text()?)?))
+            })
         }
         Value::Bool(_)
         | Value::Int(_)

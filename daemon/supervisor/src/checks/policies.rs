@@ -175,10 +175,10 @@ pub fn compile(
 /// What says of an effect that it is there is root's alone to change.
 fn verifiers(policy: &Policy) -> Result<(), (String, Untrusted)> {
     for tool in policy.tools().values() {
-        if let Some(Look::Command(command)) = tool.verify.as_ref().map(|it| &it.look) {
-            for program in command.argv.iter().take(1) {
-                root_owned(Path::new(program)).map_err(|error| (program.clone(), error))?;
-            }
+        if let Some(Look::Command(command)) = tool.verify.as_ref().map(|it| &it.look)
+            && let Some(program) = command.argv.first()
+        {
+            root_owned(Path::new(program)).map_err(|error| (program.clone(), error))?;
         }
     }
     Ok(())
